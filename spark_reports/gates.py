@@ -397,5 +397,7 @@ def _quarantine(entries: object) -> tuple[Quarantined, ...]:
             isinstance(entry[name], str) for name in ("test", "why")
         ):
             raise ValueError("in [[quarantine]], test and why must be texts, until a date such as 2026-12-31")
+        if not entry["test"].strip():
+            raise ValueError("in [[quarantine]], test is empty; name a test, or * for all")
         result.append(Quarantined(**entry))
     return tuple(result)

@@ -202,7 +202,8 @@ def _retain(arguments: argparse.Namespace) -> int:
     )
     for commit in revised:
         print(_shown(f"{commit.run_id}: {', '.join(_dropped(before[commit.run_id], commit))}"))
-    say(f"{len(revised)} run{'' if len(revised) == 1 else 's'} trimmed; `compact` and `sweep` free the space")
+    left = "; `compact` and `sweep` free the space" if revised else ": nothing that old is left to drop"
+    say(f"{len(revised)} run{'' if len(revised) == 1 else 's'} trimmed{left}")
     return 0
 
 

@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
             if not any(True for root in arguments.runs for _ in walk(root)):
                 say(f"no run folder in {visible(', '.join(map(str, arguments.runs)))} yet")
             try:
-                with closing(watch.follow(spark, plan, counted)) as batches:
+                with closing(watch.follow(spark, plan, counted, say)) as batches:
                     for news in batches:
                         if news is not None:
                             _print(teller.news(counted, news))

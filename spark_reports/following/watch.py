@@ -9,7 +9,7 @@ import queue
 import re
 import shutil
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 LOOK_S = 1.0
 """How often whoever watches gets a say while no line comes."""
+
+TRIES = 6
+"""How often in a row Spark may begin without having read anything."""
 
 _CHECKPOINT = "spark"
 _IDLE_EVENTS = "spark.sql.streaming.noDataProgressEventInterval"
@@ -94,7 +97,6 @@ def begin(plan: Plan) -> Tally:
         counted = tally.load(plan.checkpoint, _roots(plan))
         # Nothing may be counted by the time this one is killed, and the next one is to know when it began.
         counted.save(plan.checkpoint)
-        _forget_start(plan.checkpoint / _CHECKPOINT)
     except OSError as error:
         raise WrongUse(f"{plan.checkpoint} cannot be used as a checkpoint ({error.strerror})") from error
     return counted
@@ -113,7 +115,9 @@ def _roots(plan: Plan) -> list[str]:
     return [str(root.resolve()) for root in plan.roots]
 
 
-def follow(spark: "SparkSession", plan: Plan, counted: Tally) -> Generator[News | None]:
+def follow(
+    spark: "SparkSession", plan: Plan, counted: Tally, say: Callable[[str], None] = lambda _: None
+) -> Generator[News | None]:
     """Counts what comes, and yields what is new with every batch; None when Spark has looked and found nothing.
 
     Close it to end the watch; a batch that was not counted by then is counted by the next watch.
@@ -122,18 +126,27 @@ def follow(spark: "SparkSession", plan: Plan, counted: Tally) -> Generator[News 
         spark: A session on this machine; batches come back into this process.
         plan: What is watched.
         counted: What ``begin`` returned; it grows.
+        say: Told when Spark has to begin again, in one line.
 
     Raises:
         EngineFailed: Spark gave up.
     """
-    with _query(spark, plan, _roots(plan)) as inbox:
+    with _query(spark, plan, _roots(plan)) as (inbox, start):
+        start()
+        left = TRIES - 1
         last_news = monotonic()
         while True:
             message = inbox.get()
             if isinstance(message, _Ended):
-                if message.error is not None:
+                if message.error is None:
+                    return
+                if not (left and _was_late(message.error)):
                     raise message.error
-                return
+                left -= 1
+                say("the machine is very busy: Spark's Python did not start in time; trying again")
+                start()
+                continue
+            left = TRIES - 1
             if isinstance(message, _Idle):
                 # A slow batch is not mistaken for silence.
                 if plan.idle_s is not None and monotonic() - last_news >= plan.idle_s:
@@ -178,8 +191,10 @@ _Inbox = queue.SimpleQueue[_Batch | _Ended | _Idle]
 
 
 @contextmanager
-def _query(spark: "SparkSession", plan: Plan, roots: Sequence[str]) -> Iterator[_Inbox]:
-    """Runs the query; what Spark's threads have to say comes through the queue."""
+def _query(
+    spark: "SparkSession", plan: Plan, roots: Sequence[str]
+) -> Iterator[tuple[_Inbox, Callable[[], None]]]:
+    """Yields what begins the query, also once more after its end, and the queue for what Spark's threads have to say."""
     inbox: _Inbox = queue.SimpleQueue()
     closing = threading.Event()
 
@@ -195,7 +210,7 @@ def _query(spark: "SparkSession", plan: Plan, roots: Sequence[str]) -> Iterator[
     before = spark.conf.get(_IDLE_EVENTS)
     spark.conf.set(_IDLE_EVENTS, str(int(LOOK_S * 1000)))
     spark.streams.addListener(listener)
-    query = None
+    begun: list[StreamingQuery] = []
     try:
         writer = (
             spark.readStream.format(FORMAT)
@@ -209,16 +224,19 @@ def _query(spark: "SparkSession", plan: Plan, roots: Sequence[str]) -> Iterator[
             if plan.once
             else writer.trigger(processingTime=f"{plan.every_s} seconds")
         )
-        try:
-            query = trigger.start()
-        except (PySparkException, Py4JError) as error:
-            raise _failed(error) from error
-        waiter = threading.Thread(target=_wait, args=(query, inbox), name="watch", daemon=True)
-        waiter.start()
-        yield inbox
+
+        def start() -> None:
+            _forget_start(plan.checkpoint / _CHECKPOINT)
+            try:
+                begun[:] = [trigger.start()]
+            except (PySparkException, Py4JError) as error:
+                raise _failed(error) from error
+            threading.Thread(target=_wait, args=(*begun, inbox), name="watch", daemon=True).start()
+
+        yield inbox, start
     finally:
         closing.set()
-        if query is not None:
+        for query in begun:
             query.stop()
         spark.streams.removeListener(listener)
         spark.conf.set(_IDLE_EVENTS, str(before))
@@ -231,6 +249,14 @@ def _wait(query: "StreamingQuery", inbox: _Inbox) -> None:
         inbox.put(_Ended(_failed(error)))
     else:
         inbox.put(_Ended(None))
+
+
+def _was_late(error: EngineFailed) -> bool:
+    """Tells whether all that went wrong is that the Python which looks for lines took more than 10 s to start.
+
+    Spark has no setting for that, and nothing was read yet; the Pythons of its tasks may take longer.
+    """
+    return "worker failed to connect back" in str(error)
 
 
 def _failed(error: Exception) -> EngineFailed:

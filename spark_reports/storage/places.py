@@ -97,7 +97,7 @@ class LocalPlace:
         """Returns the names of what is in a folder; none if it is not there."""
         try:
             return sorted(path.name for path in (self.root / folder).iterdir())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def walk(self, folder: str) -> Iterator[Found]:

@@ -367,6 +367,7 @@ def test_limit_of_the_file_wins_over_none_allowed(tmp_path: Path) -> None:
         ("[[quarantine]]\ntest = 'a'\nuntil = '2026'\nwhy = ''", "until a date"),
         ("[[quarantine]]\ntest = 'a'\nuntil = 2026-12-31T00:00:00Z\nwhy = ''", "until a date"),
         ("[[quarantine]]\ntest = 7\nuntil = 2026-12-31\nwhy = ''", "test and why must be texts"),
+        ("[[quarantine]]\ntest = ' '\nuntil = 2026-12-31\nwhy = ''", "test is empty"),
         ("quarantine = 'a'", "needs exactly"),
     ],
 )

@@ -624,7 +624,9 @@ def test_commands_compact_cut_down_sweep_and_check(store: Store, capsys: pytest.
     assert command("retain", store.uri, "--cases", "0m") == 0
     captured = capsys.readouterr()
     assert "r0: 1 of 4 cases kept" in captured.out
-    assert "2 runs trimmed" in captured.err
+    assert "2 runs trimmed; `compact`" in captured.err
+    assert command("retain", store.uri, "--cases", "0m") == 0
+    assert capsys.readouterr().err == "0 runs trimmed: nothing that old is left to drop\n"
     assert command("sweep", store.uri, "--grace", "0m") == 0
     assert "removed 2 files" in capsys.readouterr().out
     (file,) = store.generations()["cases"].files
@@ -647,6 +649,10 @@ def test_commands_refuse_wrong_use_with_one_line(tmp_path: Path, capsys: pytest.
         assert command(action, str(tmp_path / "nowhere")) == 2
         assert "is not a store" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    for action in ("list", "check", "compact", "sweep"):
+        assert command(action, str(tmp_path / "file")) == 2
+        assert "file is not a store" in capsys.readouterr().err
     assert command("retain", str(tmp_path)) == 2
     assert "nothing to drop" in capsys.readouterr().err
     for arguments in (("retain", "x", "--raw", "soon"), ("compact", "x", "--least", "0")):

@@ -1,12 +1,16 @@
 """Runs while they go on: every line counted once, also by a watch that was ended in the middle of a batch."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
+from unittest.mock import create_autospec
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_reports import rows
 from spark_reports.__main__ import main
@@ -112,6 +116,59 @@ def test_watch_that_was_killed_before_its_first_batch_goes_on(
     counted = watch.begin(again)
     list(watch.follow(spark, again, counted))
     assert _count(counted) == {"r1": 1}
+
+
+_LATE = EngineFailed(
+    "Spark gave up: [STREAM_FAILED] Query [...]: Python worker failed to connect back. SQLSTATE: XXKST"
+)
+
+
+def test_watch_begins_again_where_spark_did_not_wait_for_its_python(
+    spark: SparkSession, tmp_path: Path, case_row: CaseRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path, [case_row(1)])
+    plan = Plan(roots=[tmp_path], checkpoint=tmp_path / "checkpoint", once=True)
+    wait = watch._wait
+    late: list[StreamingQuery] = []
+
+    def wait_too_short(query: StreamingQuery, inbox: watch._Inbox) -> None:
+        late.append(query)
+        if len(late) == 1:
+            query.stop()
+            inbox.put(watch._Ended(_LATE))
+        else:
+            wait(query, inbox)
+
+    monkeypatch.setattr(watch, "_wait", wait_too_short)
+    told: list[str] = []
+    counted = watch.begin(plan)
+    list(watch.follow(spark, plan, counted, told.append))
+    assert _count(counted) == {"r1": 1}
+    # More often, where the machine is.
+    assert set(told) == {"the machine is very busy: Spark's Python did not start in time; trying again"}
+
+
+@pytest.mark.parametrize(("error", "begun"), [(_LATE, watch.TRIES), (EngineFailed("no such table"), 1)])
+def test_watch_gives_up_where_spark_never_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: EngineFailed, begun: int
+) -> None:
+    starts: list[watch._Ended] = []
+
+    @contextmanager
+    def query(*_: object) -> Iterator[tuple[watch._Inbox, Callable[[], None]]]:
+        inbox: watch._Inbox = SimpleQueue()
+
+        def start() -> None:
+            starts.append(watch._Ended(error))
+            inbox.put(starts[-1])
+
+        yield inbox, start
+
+    monkeypatch.setattr(watch, "_query", query)
+    plan = Plan(roots=[tmp_path], checkpoint=tmp_path / "checkpoint")
+    with pytest.raises(EngineFailed, match=str(error)[-20:]):
+        list(watch.follow(create_autospec(SparkSession), plan, watch.begin(plan)))
+    assert len(starts) == begun
 
 
 def test_what_spark_says_first_is_told_where_nobody_threw_anything() -> None:
