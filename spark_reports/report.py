@@ -530,6 +530,7 @@ class FirstBad:
         bad: First version that fails.
         between: Versions between the two that did not fail, and were not run often enough to be sure.
         confidence: From 0 to 1: that ``good`` had shown the failure if it had it, as often as it was run.
+        runs_bad: Runs from ``bad`` on to the last version that failed; in ``failed_bad`` of them it did.
         fixed: First version that passes again; empty if none does.
     """
 
@@ -542,6 +543,7 @@ class FirstBad:
     confidence: float
     runs_good: int
     runs_bad: int
+    failed_bad: int
     fixed: str = ""
     level: str = ""
     between: tuple[str, ...] = ()

@@ -214,7 +214,7 @@ def _first_bad(found: Sequence[FirstBad]) -> list[list[str]]:
             row.requirement,
             _test(row.test, row.transport) + (f", {row.environment}; {row.configuration}" if several else ""),
             row.good or "(none)",
-            row.bad,
+            f"{row.bad}, {row.failed_bad} of {count(row.runs_bad, 'run')}",
             row.fixed or "not yet",
             percent(row.confidence if row.good else None),
         ]

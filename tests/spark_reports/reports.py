@@ -121,6 +121,7 @@ def example_report(checks: int = 120, runs: int = 12, versions: int = 4, **value
                 confidence=0.97,
                 runs_good=len(earlier),
                 runs_bad=len(newest),
+                failed_bad=len(newest),
                 node_whatami=newest[0].node_whatami,
                 environment=newest[0].environment,
                 configuration=newest[0].configuration,

@@ -247,7 +247,7 @@ def test_empty_report_says_so_in_every_part(parts: SimpleNamespace) -> None:
     for words in (
         "No run has an earlier one to compare with",
         "No conformance verdicts",
-        "no check both passed and failed",
+        "no check passed and failed by turns",
         "No fuzz cases in these runs",
         "recorded no coverage",
         "Nothing was measured more than once",
@@ -378,12 +378,13 @@ def test_finding_that_no_gate_counts_says_why() -> None:
 
 def test_first_affected_releases_of_several_environments_and_options_name_theirs() -> None:
     (pair,) = example_report().first_bad
-    alone = html(example_report())
+    pair = dataclasses.replace(pair, runs_bad=9, failed_bad=4)
+    alone = html(example_report(first_bad=(pair,)))
     assert pair.configuration not in alone.partition('id="releases"')[2].partition("</section>")[0]
     other = dataclasses.replace(pair, environment="Plan 9", configuration="transport=tls")
     both = html(example_report(first_bad=(pair, other)))
     section = Elements(both.partition('id="releases"')[2].partition("</section>")[0]).text
-    for text in (pair.configuration, "Plan 9", "transport=tls"):
+    for text in (pair.configuration, "Plan 9", "transport=tls", "failed in 4 of 9 runs"):
         assert text in section
 
 

@@ -97,12 +97,14 @@ def test_what_did_not_drift_is_counted() -> None:
 
 def test_first_failing_version_says_what_is_known_of_it() -> None:
     (pair,) = example_report().first_bad
-    pair = dataclasses.replace(pair, requirement="R", test="t", good="1", bad="2", confidence=0.97)
+    pair = dataclasses.replace(
+        pair, requirement="R", test="t", good="1", bad="2", runs_bad=9, failed_bad=4, confidence=0.97
+    )
     alone = dataclasses.replace(pair, good="", confidence=0.0, fixed="3")
-    assert "| R | t | 1 | 2 | not yet | 97 % |" in text_of(example_report(first_bad=(pair,)))
+    assert "| R | t | 1 | 2, 4 of 9 runs | not yet | 97 % |" in text_of(example_report(first_bad=(pair,)))
     other = dataclasses.replace(alone, environment="Plan 9", configuration="udp")
     text = text_of(example_report(first_bad=(alone, other)))
-    assert f"| R | t, Plan 9; udp | \\(none\\) | 2 | 3 | {NONE} |" in text
+    assert f"| R | t, Plan 9; udp | \\(none\\) | 2, 4 of 9 runs | 3 | {NONE} |" in text
 
 
 def test_part_that_is_empty_is_left_out() -> None:
