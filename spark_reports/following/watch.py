@@ -245,7 +245,8 @@ def _query(
 def _wait(query: "StreamingQuery", inbox: _Inbox) -> None:
     try:
         query.awaitTermination()
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, OSError) as error:
+        # An OSError where Java is gone, of which nobody else would hear.
         inbox.put(_Ended(_failed(error)))
     else:
         inbox.put(_Ended(None))

@@ -171,6 +171,16 @@ def test_watch_gives_up_where_spark_never_reads(
     assert len(starts) == begun
 
 
+def test_watch_hears_that_java_is_gone() -> None:
+    query = create_autospec(StreamingQuery)
+    query.awaitTermination.side_effect = ConnectionRefusedError(111, "Connection refused")
+    inbox: watch._Inbox = SimpleQueue()
+    watch._wait(query, inbox)
+    ended = inbox.get_nowait()
+    assert isinstance(ended, watch._Ended)
+    assert "Connection refused" in str(ended.error)
+
+
 def test_what_spark_says_first_is_told_where_nobody_threw_anything() -> None:
     error = PySparkException("[STREAM_FAILED] the reason\n=== Streaming Query ===\n+- ~Plan zenoh_events")
     assert str(watch._failed(error)) == "Spark gave up: [STREAM_FAILED] the reason"
