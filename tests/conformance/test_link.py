@@ -122,11 +122,11 @@ def test_large_batches_cross_while_both_sides_send(ends: tuple[Link, socket.sock
     assert not link.sending
 
 
-def test_nobody_listening_is_a_link_failure_in_one_line(server: socket.socket, links: Links) -> None:
-    port = server.getsockname()[1]
-    server.close()
-    with pytest.raises(LinkFailed, match=r"Connection refused.*is a node listening there") as caught:
-        links.connect(Locator("tcp", "127.0.0.1", port), "a")
+def test_nobody_listening_is_a_link_failure_in_one_line(links: Links) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(LinkFailed, match=r"Connection refused.*is a node listening there") as caught:
+            links.connect(Locator("tcp", "127.0.0.1", taken.getsockname()[1]), "a")
     assert "\n" not in str(caught.value)
 
 

@@ -63,6 +63,7 @@ def test_wrong_field_is_unmet_with_expected_and_seen(tester: Tester) -> None:
 def test_message_that_does_not_come_is_unmet_with_what_came(tester: Tester) -> None:
     end = tester.link()
     end.send(tester.init())
+    assert end.wait(lambda: bool(end.inbox), tester.reply)
     with pytest.raises(Unmet) as caught:
         end.expect(Close, within=0.05)
     assert caught.value.seen == "INIT"

@@ -23,6 +23,7 @@ import pytest
 from scapy.utils import RawPcapNgReader
 
 from conformance.errors import NodeDidNotStart, NotApplicable, UsageError
+from conformance.nodes.places import free_port
 from fuzz import campaigns
 from fuzz.__main__ import _parser, main
 from fuzz.campaigns import Campaign, Setting
@@ -307,8 +308,6 @@ def test_boofuzz_is_refused_what_it_cannot_have(
 
 
 def test_page_of_boofuzz_is_served_once_for_all_its_loops(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     argv = [
         sys.executable,
         "-m",
@@ -322,7 +321,7 @@ def test_page_of_boofuzz_is_served_once_for_all_its_loops(tmp_path: Path) -> Non
         "--engine",
         "boofuzz",
     ]
-    argv += ["--web", str(port), "--run-dir", str(tmp_path / "run")]
+    argv += ["--web", str(free_port("tcp")), "--run-dir", str(tmp_path / "run")]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, "Exception in thread" in done.stderr) == (0, False), done.stderr
 

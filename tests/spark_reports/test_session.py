@@ -250,9 +250,8 @@ def test_line_that_leads_nowhere_is_followed_by_the_cause() -> None:
     assert session._first_line(RuntimeError(text)) == "Error while instantiating 'X': no room"
 
 
-def test_what_went_wrong_on_the_way_to_spark_connect_is_told() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+def test_what_went_wrong_on_the_way_to_spark_connect_is_told(closed_port: int) -> None:
+    address = f"127.0.0.1:{closed_port}"
     with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError) as raised:
         channel.unary_unary("/nobody/listens")(b"", timeout=20)
     told = session._first_line(RuntimeError(f"{raised.value}: RPC failed. There is more to say."))

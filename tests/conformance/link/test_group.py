@@ -9,16 +9,10 @@ import pytest
 from conformance.config import Locator
 from conformance.errors import LinkFailed
 from conformance.link import Datagrams, Links
+from conformance.nodes.places import free_port
 from conformance.observe import Direction, Observation
 from scapy_layers.codes import Kind
 from scapy_layers.scouting import Hello, Scout
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 class Heard:
@@ -36,7 +30,7 @@ class Heard:
 @pytest.fixture
 def group() -> Locator:
     """A group on the loopback interface, if this machine can have one there."""
-    where = Locator.parse(f"udp/239.255.7.11:{free_port()}#iface=lo;ttl=0")
+    where = Locator.parse(f"udp/239.255.7.11:{free_port('udp')}#iface=lo;ttl=0")
     try:
         with (
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as hears,
@@ -123,7 +117,7 @@ def test_datagram_that_is_too_large_is_lost_and_noted(links: Links) -> None:
 
 
 def test_nobody_at_an_address_harms_nothing(links: Links) -> None:
-    seeker = links.datagrams(Locator("udp", "127.0.0.1", free_port()), "scout", group=False)
+    seeker = links.datagrams(Locator("udp", "127.0.0.1", free_port("udp")), "scout", group=False)
     seeker.send(b"\x04")
     links.wait(never, 0.02)
     seeker.send(b"\x04")

@@ -78,10 +78,11 @@ def test_link_carries_batches_both_ways(links: Links, proto: str, tmp_path: Path
 
 
 def test_nobody_there_is_told(links: Links) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    heard = reach(links, f"tcp/127.0.0.1:{port}")
-    assert links.wait(heard.done, REPLY)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        heard = reach(links, f"tcp/127.0.0.1:{port}")
+        assert links.wait(heard.done, REPLY)
     assert heard.failed == [
         f"no link to tcp/127.0.0.1:{port} (Connection refused); is a node listening there?"
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import pytest
 from conformance.config import START_SECONDS, Locator, Tls
 from conformance.link import Link, Links
 from conformance.nodes import pypi
+from conformance.nodes.places import free_port
 from conformance.observe import History
 from conformance.recorder import CaptureWriter
 from scapy_layers.codes import Kind, WhatAmI
@@ -37,24 +37,17 @@ class RealNode:
     scouting: Locator
 
 
-def free_port(kind: int = socket.SOCK_STREAM) -> int:
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
 @pytest.fixture(scope="module")
 def node(tls: Tls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealNode]:
     folder = tmp_path_factory.mktemp("node")
     locators = {
-        "tcp": Locator("tcp", "127.0.0.1", free_port()),
-        "tls": Locator("tls", "localhost", free_port()),
-        "udp": Locator("udp", "127.0.0.1", free_port(socket.SOCK_DGRAM)),
-        "ws": Locator("ws", "127.0.0.1", free_port()),
+        "tcp": Locator("tcp", "127.0.0.1", free_port("tcp")),
+        "tls": Locator("tls", "localhost", free_port("tcp")),
+        "udp": Locator("udp", "127.0.0.1", free_port("udp")),
+        "ws": Locator("ws", "127.0.0.1", free_port("tcp")),
         "unixsock-stream": Locator("unixsock-stream", "", 0, str(folder / "socket")),
     }
-    scouting = Locator.parse(f"udp/127.0.0.1:{free_port(socket.SOCK_DGRAM)}")
+    scouting = Locator.parse(f"udp/127.0.0.1:{free_port('udp')}")
     config = {
         **pypi.BASE,
         "listen/endpoints": [str(locator) for locator in locators.values()],

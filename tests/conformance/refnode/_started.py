@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from conformance.config import Locator
+from conformance.refnode.node import Node
 from scapy_layers.batch import BatchReader, contents, prefixed
 from scapy_layers.message import Message
 from scapy_layers.transport import Close, Frame, Init, Open
@@ -50,13 +51,16 @@ class Raw:
         """Returns the next batch; None at the end of the stream."""
         while not self._waiting:
             try:
-                data = self.socket.recv(1 << 16)
+                data = self._received()
             except ConnectionResetError:
                 return None
             if not data:
                 return None
             self._waiting += self._reader.feed(data)
         return self._waiting.pop(0)
+
+    def _received(self) -> bytes:
+        return self.socket.recv(1 << 16)
 
     def message(self) -> Message | None:
         """Returns the only message of the next batch."""
@@ -97,6 +101,26 @@ class Raw:
         close: Close = self.until(Close)
         assert self.batch() is None
         return int(close.reason)
+
+
+class Beside(Raw):
+    """A stream socket to a node in this process, which has its turns only while something is waited for here."""
+
+    def __init__(self, node: Node) -> None:
+        locator = Locator.parse(node.locators[0])
+        super().__init__((locator.host, locator.port))
+        self._node = node
+
+    def readable(self) -> bool:
+        """Tells whether something is there to be read."""
+        return bool(select.select([self.socket], [], [], 0)[0])
+
+    def _received(self) -> bytes:
+        deadline = time.monotonic() + PATIENCE
+        while not self.readable():
+            assert time.monotonic() < deadline, "nothing comes"
+            self._node.links.wait(self._node._turned, 0)
+        return super()._received()
 
 
 class Started:

@@ -12,6 +12,7 @@ import trustme
 
 from conformance.config import Locator, Tls
 from conformance.errors import Unmet
+from conformance.nodes.places import free_port
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.codes import WhatAmI
 from scapy_layers.declarations import DeclareSubscriber
@@ -57,14 +58,8 @@ def testing(certificate: Tls) -> Iterator[Testing]:
         tester.close()
 
 
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def group(last: int) -> str:
-    return f"udp/239.255.77.{last}:{free_port()}#iface=lo"
+    return f"udp/239.255.77.{last}:{free_port('udp')}#iface=lo"
 
 
 def listening(proto: str, folder: Path, certificate: Tls) -> list[str]:
@@ -159,9 +154,7 @@ def test_node_serves_others_while_it_dials_one_that_does_not_answer(start: Start
 
 
 def test_node_waits_for_one_that_starts_later(start: Start) -> None:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        port = holder.getsockname()[1]
+    port = free_port("tcp")
     node = start("--connect", f"tcp/127.0.0.1:{port}")
     assert node.says("is a node listening there?")
     start("--listen", f"tcp/127.0.0.1:{port}")
@@ -190,7 +183,7 @@ def test_scout_to_the_group_is_answered_with_our_locators(start: Start, testing:
 
 
 def test_scout_to_an_address_is_answered(start: Start, testing: Testing) -> None:
-    where = f"udp/127.0.0.1:{free_port()}"
+    where = f"udp/127.0.0.1:{free_port('udp')}"
     node = start("--listen", "tcp/127.0.0.1:0", "--scout", where)
     end = testing(node).scout(where)
     end.scout()
@@ -228,7 +221,7 @@ def test_locators_of_a_hello_that_lead_nowhere_harm_nobody(start: Start, testing
     listener = tester.listen()
     node = start("--scout", where, "--find", "--zid", "77")
     responder.expect_scouts(1, REPLY)
-    port = free_port()
+    port = free_port("tcp")
     # No certificate for the first, nobody behind the second; one behind the last is reached all the same.
     responder.reply(
         f"tls/127.0.0.1:{port}", f"ws/127.0.0.1:{port}", "tcp/127.0.0.1\nforged: 1", str(listener.locator)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import socket
 from collections.abc import Iterator
 
 import pytest
 
 from conformance.config import Locator
 from conformance.errors import LocalError, Unmet
+from conformance.nodes.places import free_port
 from conformance.nodes.pypi import PypiNode
 from conformance.tester import ResponderEnd, ScoutEnd, Tester
 from scapy_layers.codes import WhatAmI
@@ -23,9 +23,7 @@ from tests.conformance.tester.test_listener import PATIENCE, real_client
 
 def free_group() -> str:
     """Returns a group of our own on the loopback interface."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"239.255.77.9:{probe.getsockname()[1]}"
+    return f"239.255.77.9:{free_port('udp')}"
 
 
 def locator_of(group: str) -> str:

@@ -6,7 +6,6 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from conformance.nodes.places import free_port
 from tests.conformance.refnode.real.clients import CLIENT, Client, Worker
 
 START_SECONDS = 20.0
@@ -121,15 +121,10 @@ def scouting(group: str) -> dict[str, Any]:
 
 
 def with_port(listen: str) -> str:
-    """Has the system choose a port, as the library does not tell which one it got for port 0."""
+    """Chooses a port, as the library does not tell which one it got for port 0."""
     proto, _, address = listen.partition("/")
     host, _, port = address.rpartition(":")
-    if port != "0":
-        return listen
-    kind = socket.SOCK_DGRAM if proto == "udp" else socket.SOCK_STREAM
-    with socket.socket(type=kind) as chosen:
-        chosen.bind((host, 0))
-        return f"{proto}/{host}:{chosen.getsockname()[1]}"
+    return listen if port != "0" else f"{proto}/{host}:{free_port(proto, host)}"
 
 
 class RealNode:

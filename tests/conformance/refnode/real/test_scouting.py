@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
+from conformance.nodes.places import free_port
 from tests.conformance.refnode.real.clients import CLIENT, texts
 from tests.conformance.refnode.real.conftest import Connect, Crew, StartNode
 from tests.conformance.refnode.real.conversation import converse
@@ -13,10 +12,8 @@ from tests.conformance.refnode.real.nodes import Transport, Wanted, scouting
 
 
 def group(last: int) -> str:
-    """Returns a multicast group on the loopback interface, on a port that the system says is free."""
-    with socket.socket(type=socket.SOCK_DGRAM) as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        return f"udp/239.255.77.{last}:{chosen.getsockname()[1]}#iface=lo"
+    """Returns a multicast group on the loopback interface, on a port that is free."""
+    return f"udp/239.255.77.{last}:{free_port('udp')}#iface=lo"
 
 
 @pytest.mark.spot_check
