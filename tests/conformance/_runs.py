@@ -24,7 +24,7 @@ def run(*words: str, cwd: Path, path: Path | None = None, **env: str) -> Done:
         environment["PYTHONPATH"] = str(path)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
     return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, env=environment, check=False, timeout=200
+        command, cwd=cwd, capture_output=True, text=True, env=environment, check=False, timeout=600
     )
 
 

@@ -397,6 +397,7 @@ def test_last_words_are_told_though_somebody_has_heard_them_before(tmp_path: Pat
     node = made(f"{program(tmp_path, dies)} {{locator}}", tmp_path)
     node.launch()
     try:
+        assert node._ended(12 * REPLY)
         assert node.awaited_death() == "the process ended with exit code 3"
         assert node.complaints().startswith("panic: first")
         assert node.last_words().startswith("nodes/node-1.stderr: panic: first")

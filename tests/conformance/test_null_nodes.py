@@ -56,7 +56,7 @@ def verdicts(kind: str, folder: Path, where: list[str], *words: str) -> list[dic
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode != 0, done.stdout
     assert "Traceback" not in done.stdout + done.stderr

@@ -130,7 +130,7 @@ def test_full_disk_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=600,
     )
     said = done.stdout + done.stderr
     assert done.returncode == 3, said

@@ -792,7 +792,7 @@ def pytest_of(folder: Path, node: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
         env={**os.environ, "ZENOH_NODE": node},
-        timeout=60,
+        timeout=600,
     )
 
 

@@ -33,7 +33,7 @@ def running(folder: Path, *faults: str) -> Iterator[Node]:
 
 @contextmanager
 def playing(node: Node) -> Iterator[Player]:
-    player = Player(Initiator(node.locator), SHORT)
+    player = Player(Initiator(node.locator), REPLY)
     yield player
     player.close()
 
@@ -47,23 +47,20 @@ def set_off(node: Node, name: str, times: int = 1) -> Played:
     return played
 
 
-def delivered(node: Node, count: int = 6, reply: float = SHORT) -> tuple[int, int]:
+def delivered(node: Node, count: int = 6) -> tuple[int, int]:
     """Publishes from one session to another; returns how much came, and how much of it was altered."""
     tester = node.tester(REPLY)
     try:
         subscriber, publisher = tester.session(), tester.session()
         subscriber.declare_subscriber("well/*")
         subscriber.fence()
-        came = altered = 0
         for number in range(count):
             publisher.put(f"well/{number}", b"payload")
-            try:
-                push = subscriber.expect(Push, key=f"well/{number}", within=reply)
-            except Unmet:
-                continue
-            came += 1
-            altered += push.body.data != b"payload"
-        return came, altered
+        publisher.fence()
+        # What was handed on has left before the answer to this.
+        subscriber.fence()
+        came = [seen.message for seen in subscriber.inbox if isinstance(seen.message, Push)]
+        return len(came), sum(push.body.data != b"payload" for push in came)
     finally:
         tester.close()
 
@@ -140,9 +137,9 @@ def test_nothing_happens_when_half_of_it_was_said_or_in_the_other_order(tmp_path
 
 def test_late_death_comes_behind_the_answer(tmp_path: Path) -> None:
     with running(tmp_path, "late") as node:
+        # How soon it dies behind its answer, nobody can tell who has to wait for a processor.
         assert set_off(node, "late").ending is Ending.ACCEPTED
-        assert node.death() == ""
-        assert eventually(node.death) == "the process died of SIGABRT"
+        assert eventually(node.death, 30.0) == "the process died of SIGABRT"
 
 
 def test_panic_ends_the_session_and_leaves_the_process(tmp_path: Path) -> None:
@@ -221,9 +218,10 @@ def test_what_it_keeps_shows_in_proc(tmp_path: Path) -> None:
 
 def test_slow_node_is_slow_and_well(tmp_path: Path) -> None:
     with running(tmp_path, "slow") as node:
-        quick = min(set_off(node, "panic").rtt for _ in range(5))
+        # Once at least while nobody else has the processor.
+        assert any(set_off(node, "panic").rtt < 0.02 for _ in range(100))
         set_off(node, "slow")
-        assert min(set_off(node, "panic").rtt for _ in range(5)) > max(0.005, quick)
+        assert min(set_off(node, "panic").rtt for _ in range(5)) >= 0.02
         assert node.problem(REPLY) == ""
 
 

@@ -50,8 +50,10 @@ from fuzz.triage import (
     akin,
     attribution,
     bucket_of,
+    confirming,
     joined,
     names_in,
+    triage,
 )
 from fuzz.triage.smaller import _same_kind
 from scapy_layers.batch import contents, prefixed
@@ -79,6 +81,9 @@ from tests.fuzz.hospital import (
 )
 from tests.fuzz.test_known import ENTRY, load
 
+AMPLE = 600.0
+"""Seconds for what takes some milliseconds on a machine that has nothing else to do."""
+
 
 @contextmanager
 def triage_of(
@@ -93,6 +98,18 @@ def triage_of(
     node = SickNode(fault)
     with lab_of(config, node) as lab:
         yield Triage(config, node, lab, known, through_known=through, minimising=minimising)
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What these nodes do in no time may take long where others have the processors."""
+    for module, *names in (
+        (attribution, "ATTRIBUTE_SECONDS"),
+        (confirming, "CONFIRM_SECONDS"),
+        (triage, "ATTRIBUTE_SECONDS", "CONFIRM_SECONDS"),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, AMPLE)
 
 
 @pytest.fixture
@@ -266,7 +283,7 @@ def test_two_cases_of_one_session_are_found_together(run: Path) -> None:
     with triage_of(run, behind(b"first", b"second")) as made:
         finding = made.found(CRASH, of_one_session(cases))
         assert finding.status == CONFIRMED
-        made.minimise(finding, 20)
+        made.minimise(finding, AMPLE)
         assert finding.minimised is not None
         assert finding.minimised.messages <= 2
         assert finding.minimised.done
@@ -277,7 +294,7 @@ def test_two_cases_on_two_links_are_found_together(run: Path) -> None:
     with triage_of(run, behind(b"first", b"second", STALL)) as made:
         finding = made.found(STALL, cases)
         assert finding.status == CONFIRMED
-        made.minimise(finding, 20)
+        made.minimise(finding, AMPLE)
         assert finding.script.sends == 2
 
 
@@ -463,7 +480,7 @@ def test_the_campaign_goes_on_while_a_finding_is_looked_into(run: Path) -> None:
     fault = Slowly(on(b"bad", STALL))
     bad, again, other = suspect(1, b"bad"), suspect(2, b"bad"), suspect(3, b"good", field="PUT.encoding")
     with triage_of(run, fault) as made:
-        made.take(STALL, [bad], 30)
+        made.take(STALL, [bad], AMPLE)
         assert fault.begun.wait(30)
         assert made.open == 1
         assert not made.findings
@@ -474,10 +491,10 @@ def test_the_campaign_goes_on_while_a_finding_is_looked_into(run: Path) -> None:
         # What it is like is left out meanwhile, and counted when it was under way.
         assert made.leaves_out(bad.case)
         assert not made.leaves_out(other.case)
-        made.take(STALL, [again], 30)
+        made.take(STALL, [again], AMPLE)
         assert made.open == 1
         fault.let.set()
-        made.finish(30)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert (finding.bucket, finding.status, finding.confirmed) == (
             "stall handshake PUSH",
@@ -499,9 +516,9 @@ def test_many_findings_are_looked_into_one_after_the_other(
     cases = [suspect(number, b"bad", message=kind) for number, kind in enumerate(kinds, 1)]
     with triage_of(run, on(b"bad", STALL)) as made:
         for case in cases:
-            made.take(STALL, [*others(3, 100), case], 30)
+            made.take(STALL, [*others(3, 100), case], AMPLE)
             assert made.open <= most
-        made.finish(30)
+        made.finish(AMPLE)
         assert [finding.case for finding in made.findings.values()] == list(range(1, 8))
         assert {finding.status for finding in made.findings.values()} == {CONFIRMED}
         assert not made.open
@@ -521,11 +538,11 @@ def test_the_campaign_does_not_wait_for_long_when_many_that_look_the_same_wait(
     with triage_of(run, on(b"bad")) as made:
         began = time.monotonic()
         for number in range(1, 6):
-            made.take(SEGV, [*others(3, 100), suspect(number, b"bad", message=f"M{number}")], 30)
+            made.take(SEGV, [*others(3, 100), suspect(number, b"bad", message=f"M{number}")], AMPLE)
         assert made.open == 2
         assert time.monotonic() - began < 10
         done.set()
-        made.finish(30)
+        made.finish(AMPLE)
         assert sum(finding.hits for finding in made.findings.values()) == 5
 
 
@@ -535,8 +552,8 @@ def test_what_there_is_no_time_for_any_more_is_kept_as_it_was_seen(
 ) -> None:
     fault = Slowly(never)
     with triage_of(run, fault) as made:
-        made.take(objection, others(50), 30)
-        made.take(GROWTH, [suspect(99, b"bad")], 30)
+        made.take(objection, others(50), AMPLE)
+        made.take(GROWTH, [suspect(99, b"bad")], AMPLE)
         assert fault.begun.wait(30)
         fault.let.set()
         made.finish(0)
@@ -552,9 +569,11 @@ def test_what_there_was_no_time_for_is_looked_into_behind_the_campaign(
     fault = Slowly(on(b"bad", objection))
     with triage_of(run, fault) as made:
         # The first is under way when the time is over, the second waits.
-        made.take(panic("panicked at a/b.rs:9:1: no", "a/b.rs:9"), [suspect(99, b"good")], 30)
+        made.take(panic("panicked at a/b.rs:9:1: no", "a/b.rs:9"), [suspect(99, b"good")], AMPLE)
         assert fault.begun.wait(30)
-        made.take(objection, [*others(50), suspect(51, b"bad", message="JOIN"), suspect(52, b"harmless")], 30)
+        made.take(
+            objection, [*others(50), suspect(51, b"bad", message="JOIN"), suspect(52, b"harmless")], AMPLE
+        )
         fault.let.set()
         made.finish(0)
         seen = [finding for finding in made.findings.values() if finding.harm is objection.harm]
@@ -576,11 +595,11 @@ def test_what_there_was_no_time_for_is_looked_into_behind_the_campaign(
 def test_two_that_seem_the_same_and_wait_together_are_both_kept(run: Path, fault: Fault) -> None:
     slowly = Slowly(fault)
     with triage_of(run, slowly) as made:
-        made.take(STALL, [*others(3), suspect(4, b"bad", message="JOIN"), suspect(5, b"last")], 30)
-        made.take(STALL, [*others(3, 11), suspect(14, b"bad", message="OAM"), suspect(15, b"last")], 30)
+        made.take(STALL, [*others(3), suspect(4, b"bad", message="JOIN"), suspect(5, b"last")], AMPLE)
+        made.take(STALL, [*others(3, 11), suspect(14, b"bad", message="OAM"), suspect(15, b"last")], AMPLE)
         assert made.open == 2
         slowly.let.set()
-        made.finish(30)
+        made.finish(AMPLE)
         kept = [Finding.load(folder) for folder in (run / "findings").iterdir()]
         assert {finding.bucket for finding in kept} == set(made.findings)
         hits = sum(finding.hits for finding in made.findings.values())
@@ -602,11 +621,11 @@ def test_what_waits_and_is_known_by_now_is_counted_and_not_looked_into(
 
         monkeypatch.setattr(made._attribution, "culprit", counted)
         culprit = suspect(4, b"bad")
-        made.take(STALL, [*others(3), culprit, suspect(5, b"harmless too")], 30)
-        made.take(STALL, [*others(3, 11), replace(culprit, lane=14), suspect(15, b"harmless too")], 30)
+        made.take(STALL, [*others(3), culprit, suspect(5, b"harmless too")], AMPLE)
+        made.take(STALL, [*others(3, 11), replace(culprit, lane=14), suspect(15, b"harmless too")], AMPLE)
         assert made.open == 2
         slowly.let.set()
-        made.finish(30)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert (finding.status, finding.hits, finding.case) == (CONFIRMED, 2, 4)
         assert len(looked_into) == 1
@@ -616,17 +635,17 @@ def test_what_waits_and_is_known_by_now_is_counted_and_not_looked_into(
 
 def test_case_that_surely_did_it_helps_where_nobody_could_be_found(run: Path) -> None:
     with triage_of(run, on(b"bad")) as made:
-        made.take(CRASH, others(5), 30)
-        made.finish(30)
+        made.take(CRASH, others(5), AMPLE)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert (finding.status, finding.confirmed, finding.in_vain) == (SEEN, (0, 0), True)
-        made.take(CRASH, [suspect(6, b"harmless too")], 30)
-        made.finish(30)
+        made.take(CRASH, [suspect(6, b"harmless too")], AMPLE)
+        made.finish(AMPLE)
         assert (finding.status, finding.hits) == (SEEN, 2)
-        made.take(CRASH, [suspect(7, b"bad")], 30)
-        made.finish(30)
+        made.take(CRASH, [suspect(7, b"bad")], AMPLE)
+        made.finish(AMPLE)
         assert (finding.status, finding.confirmed, finding.case, finding.hits) == (CONFIRMED, (3, 3), 7, 3)
-        made.take(CRASH, [suspect(8, b"bad")], 30)
+        made.take(CRASH, [suspect(8, b"bad")], AMPLE)
         assert not made.open
         (folder,) = (run / "findings").iterdir()
         kept = Finding.load(folder)
@@ -638,7 +657,7 @@ def test_what_was_played_in_front_is_tried_when_the_one_that_seemed_sure_shows_n
     with triage_of(run, on(b"bad")) as made:
         before = [*others(3), suspect(4, b"bad"), suspect(5, b"harmless as well")]
         made.take(CRASH, [suspect(6, b"harmless too")], 30, before)
-        made.finish(30)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert (finding.status, finding.confirmed, finding.case) == (CONFIRMED, (3, 3), 4)
         assert finding.script.sends == 1
@@ -647,13 +666,13 @@ def test_what_was_played_in_front_is_tried_when_the_one_that_seemed_sure_shows_n
 
 def test_bucket_is_looked_into_again_so_often_and_no_more(run: Path) -> None:
     with triage_of(run, never) as made:
-        made.take(CRASH, others(5), 30)
-        made.finish(30)
+        made.take(CRASH, others(5), AMPLE)
+        made.finish(AMPLE)
         looks = 0
         for number in range(10):
-            made.take(CRASH, [suspect(number, b"harmless")], 30)
+            made.take(CRASH, [suspect(number, b"harmless")], AMPLE)
             looks += made.open
-            made.finish(30)
+            made.finish(AMPLE)
         assert looks == LOOKS
         assert {finding.hits for finding in made.findings.values()} == {11}
 
@@ -661,12 +680,12 @@ def test_bucket_is_looked_into_again_so_often_and_no_more(run: Path) -> None:
 def test_what_looks_the_same_and_is_sure_is_tried_when_the_first_shows_nothing(run: Path) -> None:
     fault = Slowly(on(b"bad"))
     with triage_of(run, fault) as made:
-        made.take(CRASH, others(5), 30)
+        made.take(CRASH, others(5), AMPLE)
         assert fault.begun.wait(30)
-        made.take(CRASH, [suspect(6, b"bad")], 30)
+        made.take(CRASH, [suspect(6, b"bad")], AMPLE)
         assert made.open == 1
         fault.let.set()
-        made.finish(30)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert (finding.status, finding.confirmed, finding.case, finding.hits) == (CONFIRMED, (3, 3), 6, 2)
         assert len(list((run / "findings").iterdir())) == 1
@@ -678,7 +697,7 @@ def in_much(number: int, needle: bytes) -> Suspect:
 
 def test_findings_are_made_smaller_while_nothing_else_is_to_be_looked_into(run: Path) -> None:
     with triage_of(run, on(b"bad", STALL), minimising=20) as made:
-        made.take(STALL, [in_much(1, b"a bad one")], 30)
+        made.take(STALL, [in_much(1, b"a bad one")], AMPLE)
         while not made.findings:
             made.collect(wait=True)
         (finding,) = made.findings.values()
@@ -700,7 +719,7 @@ def test_a_new_objection_comes_before_making_smaller(run: Path) -> None:
     fault = Slowly(lambda heard: STALL if any(b"bad" in one for one in heard) else None)
     fault.let.set()
     with triage_of(run, fault, minimising=20) as made:
-        made.take(STALL, [in_much(1, b"bad")], 30)
+        made.take(STALL, [in_much(1, b"bad")], AMPLE)
         while not made.findings:
             made.collect(wait=True)
         (first,) = made.findings.values()
@@ -709,9 +728,9 @@ def test_a_new_objection_comes_before_making_smaller(run: Path) -> None:
         made.collect()
         assert fault.begun.wait(30)
         other = suspect(2, b"bad", message="REQUEST", field="REQUEST.id")
-        made.take(STALL, [other], 30)
+        made.take(STALL, [other], AMPLE)
         fault.let.set()
-        made.finish(30)
+        made.finish(AMPLE)
         assert [finding.status for finding in made.findings.values()] == [CONFIRMED, CONFIRMED]
         assert (first.minimised, first.script.sends) == (None, 21)
 
@@ -722,8 +741,8 @@ def test_what_cannot_be_tried_is_said(run: Path, monkeypatch: pytest.MonkeyPatch
 
     with triage_of(run, on(b"bad")) as made:
         monkeypatch.setattr(made._lab, "play", none)
-        made.take(CRASH, [suspect(1, b"bad")], 30)
-        made.finish(30)
+        made.take(CRASH, [suspect(1, b"bad")], AMPLE)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert finding.status == SEEN
         assert finding.notes == ["Could not be analysed: there is none"]
@@ -748,8 +767,8 @@ def test_what_nobody_could_be_found_for_can_be_played_again(
 ) -> None:
     ran = proofs_of(monkeypatch, fails=fails)
     with triage_of(run, never) as made:
-        made.take(LATE, others(5), 30)
-        made.finish(30)
+        made.take(LATE, others(5), AMPLE)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert (finding.status, finding.confirmed, finding.in_vain) == (FLAKY, (0, 0), True)
         assert ran == [finding.vain]
@@ -764,7 +783,7 @@ def test_what_nobody_could_be_found_for_can_be_played_again(
             assert words in page
         compile((finding.path / TEST).read_text(), TEST, "exec")
         assert (finding.path / CAPTURE).stat().st_size > 0
-        made.minimise_all(10, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         assert len(ran) == 1
 
 
@@ -773,11 +792,11 @@ def test_what_there_was_no_time_to_play_again_is_played_behind_the_campaign(
 ) -> None:
     ran = proofs_of(monkeypatch, fails=False)
     with triage_of(run, never) as made:
-        made.take(LATE, others(5), 30)
+        made.take(LATE, others(5), AMPLE)
         made.finish(0)
         (finding,) = made.findings.values()
         assert not finding.shown
-        made.minimise_all(10, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         assert ran == [finding.vain]
         assert finding.tested
 
@@ -793,8 +812,8 @@ def test_what_shows_when_it_is_played_once_more_is_seen_again_as_often_as_anythi
             play(finding, see)
 
         made._play_again = turned  # type: ignore[method-assign]
-        made.take(CRASH, others(5), 30)
-        made.finish(30)
+        made.take(CRASH, others(5), AMPLE)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert (finding.status, finding.confirmed, finding.in_vain) == (CONFIRMED, (3, 3), False)
         assert finding.path is not None
@@ -804,14 +823,15 @@ def test_what_shows_when_it_is_played_once_more_is_seen_again_as_often_as_anythi
 def test_what_takes_long_is_played_again_and_again_in_vain(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzz.triage.triage.SLOW_SECONDS", 0.05)
+    monkeypatch.setattr("fuzz.triage.triage.ROUNDS", 3)
+    monkeypatch.setattr("fuzz.triage.triage.SLOW_SECONDS", AMPLE)
     monkeypatch.setattr("fuzz.triage.triage.fails_on", lambda *_: None)
     with triage_of(run, never) as made:
         made.take(GROWTH, others(2), 0)
-        made.finish(30)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert finding.in_vain
-        assert finding.rounds > 1
+        assert finding.rounds == 3
 
 
 def test_a_fault_of_ours_in_it_is_not_swallowed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -819,8 +839,8 @@ def test_a_fault_of_ours_in_it_is_not_swallowed(run: Path, monkeypatch: pytest.M
         monkeypatch.setattr(made._lab, "play", lambda *_, **__: 1 // 0)
 
         def look() -> None:
-            made.take(CRASH, [suspect(1, b"bad")], 30)
-            made.finish(30)
+            made.take(CRASH, [suspect(1, b"bad")], AMPLE)
+            made.finish(AMPLE)
 
         with pytest.raises(ZeroDivisionError):
             look()
@@ -945,8 +965,8 @@ def test_what_the_node_did_fails_a_run_even_if_nobody_can_tell_which_case_did_it
     run: Path, objection: Objection
 ) -> None:
     with triage_of(run, never) as made:
-        made.take(objection, others(5), 30)
-        made.finish(30)
+        made.take(objection, others(5), AMPLE)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert (finding.status, finding.fails, finding.message, finding.hits) == (SEEN, True, "", 1)
         assert finding.path is not None
@@ -1022,8 +1042,8 @@ def test_what_ordinary_traffic_brings_about_is_one_finding_and_laid_on_no_messag
     with triage_of(run, lambda _: SEGV) as made:
         kinds = ["PUSH", "JOIN", "OAM", "RESPONSE"]
         for number, kind in enumerate(kinds, 1):
-            made.take(SEGV, [suspect(number, b"innocent", message=kind)], 30)
-            made.finish(30)
+            made.take(SEGV, [suspect(number, b"innocent", message=kind)], AMPLE)
+            made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert finding.bucket == "crash SIGSEGV ordinary traffic"
         assert (finding.without, finding.status, finding.confirmed) == (TRAFFIC, CONFIRMED, (3, 3))
@@ -1033,7 +1053,7 @@ def test_what_ordinary_traffic_brings_about_is_one_finding_and_laid_on_no_messag
         (folder,) = (run / "findings").iterdir()
         assert "No message of a case is needed" in (folder / README).read_text()
         assert Finding.load(folder).without == TRAFFIC
-        made.minimise(finding, 10)
+        made.minimise(finding, AMPLE)
         assert finding.script.steps == ()
 
 
@@ -1054,7 +1074,7 @@ def test_what_coming_into_a_state_brings_about_is_laid_on_no_message(
         assert list(made.findings) == ["crash SIGSEGV state alone"]
         assert (finding.without, finding.message, finding.hits) == (STATE, "", 2)
         assert [step.do for step in finding.script.steps] == [Do.REACH]
-        made.minimise(finding, 10)
+        made.minimise(finding, AMPLE)
         assert [step.do for step in finding.script.steps] == [Do.REACH]
 
 
@@ -1083,8 +1103,8 @@ def test_what_ordinary_traffic_is_enough_for_is_not_judged_for_ever(run: Path, s
         kinds = ["PUSH", "JOIN", "OAM", "RESPONSE"][:HITS]
         for number, kind in enumerate(kinds, 1):
             assert not made.unjudged
-            made.take(seen, [suspect(number, b"innocent", message=kind)], 30)
-            made.finish(30)
+            made.take(seen, [suspect(number, b"innocent", message=kind)], AMPLE)
+            made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert (finding.without, finding.status, finding.hits) == (TRAFFIC, CONFIRMED, HITS)
         assert made.unjudged is made._lab.unjudged
@@ -1099,13 +1119,13 @@ def test_the_test_of_what_was_confirmed_is_run_on_the_node_once(
 ) -> None:
     ran = proofs_of(monkeypatch, fails=fails)
     with triage_of(run, lambda _: TWICE) as made:
-        made.take(TWICE, [suspect(1, b"innocent")], 30)
-        made.finish(30)
+        made.take(TWICE, [suspect(1, b"innocent")], AMPLE)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert ran == [finding.tried]
         assert finding.path
         assert Finding.load(finding.path).test_fails is fails
-        made.minimise_all(10, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         assert len(ran) == 1
 
 
@@ -1118,17 +1138,17 @@ def test_the_test_of_what_was_made_smaller_is_run_again(run: Path, monkeypatch: 
 
     monkeypatch.setattr("fuzz.triage.triage.fails_on", check)
     with triage_of(run, on(b"bad")) as made:
-        made.take(CRASH, [suspect(1, b"harmless", b"bad")], 30)
-        made.finish(30)
-        made.minimise_all(10, lambda *_: None)
+        made.take(CRASH, [suspect(1, b"harmless", b"bad")], AMPLE)
+        made.finish(AMPLE)
+        made.minimise_all(AMPLE, lambda *_: None)
     assert ran == [2, 1]
 
 
 def test_what_waits_is_a_hit_of_what_ordinary_traffic_was_enough_for_meanwhile(run: Path) -> None:
     with triage_of(run, lambda _: TWICE) as made:
         for number, kind in enumerate(["PUSH", "JOIN", "OAM", "RESPONSE"], 1):
-            made.take(TWICE, [suspect(number, b"innocent", message=kind)], 30)
-        made.finish(30)
+            made.take(TWICE, [suspect(number, b"innocent", message=kind)], AMPLE)
+        made.finish(AMPLE)
         tries = made._lab.tries
         (finding,) = made.findings.values()
         assert (finding.without, finding.hits) == (TRAFFIC, 4)
@@ -1203,12 +1223,12 @@ def test_run_that_is_resumed_knows_what_needs_no_message(run: Path) -> None:
 def test_bucket_of_which_nobody_knew_which_case_it_was_may_need_no_message(run: Path) -> None:
     fault = Changing(never)
     with triage_of(run, fault) as made:
-        made.take(SEGV, others(5), 30)
-        made.finish(30)
+        made.take(SEGV, others(5), AMPLE)
+        made.finish(AMPLE)
         assert list(made.findings) == ["crash SIGSEGV ?"]
         fault.fault = lambda _: SEGV
-        made.take(SEGV, [suspect(6, b"innocent")], 30)
-        made.finish(30)
+        made.take(SEGV, [suspect(6, b"innocent")], AMPLE)
+        made.finish(AMPLE)
         assert "crash SIGSEGV ordinary traffic" in made.findings
         assert all(finding.path and finding.path.is_dir() for finding in made.findings.values())
 
@@ -1219,8 +1239,8 @@ def test_nothing_is_said_of_a_case_where_it_was_none_of_many(
     run: Path, seen: Objection, name: str, other: State
 ) -> None:
     with triage_of(run, never) as made:
-        made.take(seen, [*others(5), replace(suspect(6, b"x"), state=other)], 30)
-        made.finish(30)
+        made.take(seen, [*others(5), replace(suspect(6, b"x"), state=other)], AMPLE)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert finding.bucket.startswith(name)
         assert (finding.state, finding.message, finding.field, finding.mutation) == ("", "", "", "")
@@ -1230,16 +1250,16 @@ def test_nothing_is_said_of_a_case_where_it_was_none_of_many(
 
 def test_of_cases_that_have_a_node_of_their_own_the_part_is_known(run: Path) -> None:
     with triage_of(run, never) as made:
-        made.take(SEGV, [replace(one, state=State.GROUP) for one in others(5)], 30)
-        made.finish(30)
+        made.take(SEGV, [replace(one, state=State.GROUP) for one in others(5)], AMPLE)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert (finding.bucket, finding.state, finding.message) == ("crash SIGSEGV group ?", "group", "")
 
 
 def test_what_lasted_is_true_although_it_does_not_come_again(run: Path) -> None:
     with triage_of(run, never) as made:
-        made.take(replace(STALL, lasting=True), others(5), 30)
-        made.finish(30)
+        made.take(replace(STALL, lasting=True), others(5), AMPLE)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert (finding.status, finding.fails) == (SEEN, True)
 
@@ -1274,7 +1294,7 @@ def test_what_is_looked_into_beside_the_campaign_holds_the_buckets_of_all_that_l
     with triage_of(run, on(b"bad", SEGV)) as made:
         for number, name in enumerate(["a", "b"], 1):
             made.take(STALL, [suspect(number, b"bad")], 30, buckets=[name])
-        made.finish(30)
+        made.finish(AMPLE)
         made.take(SEGV, [suspect(3, b"bad")], 30, buckets=["c"])
         (finding,) = made.findings.values()
         assert (finding.harm, finding.case_buckets) == (Harm.CRASH, {"a", "b", "c"})
@@ -1284,7 +1304,7 @@ def test_findings_that_are_joined_hold_what_both_held(run: Path) -> None:
     with triage_of(run, on(b"bad", SEGV)) as made:
         first = made.found(SEGV, [suspect(1, b"a bad one")], buckets=["a"])
         second = made.found(SEGV, [suspect(2, b"another bad one", message="DECLARE")], buckets=["b"])
-        made.minimise_all(10, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         assert list(made.findings.values()) == [first]
         assert first.case_buckets == {"a", "b", second.bucket}
 
@@ -1293,11 +1313,11 @@ def test_finding_that_turns_out_to_need_no_message_leaves_nothing_by_its_old_nam
     fault = Changing(never)
     with triage_of(run, fault) as made:
         made.take(STALL, [suspect(1, b"x")], 30, buckets=["a"])
-        made.finish(30)
+        made.finish(AMPLE)
         assert list(made.findings) == ["stall handshake PUSH"]
         fault.fault = lambda _: STALL
         made.take(STALL, [suspect(2, b"x")], 30, buckets=["b"])
-        made.finish(30)
+        made.finish(AMPLE)
         (finding,) = made.findings.values()
         assert (finding.bucket, finding.case_buckets) == ("stall ordinary traffic", {"a", "b"})
         # Rows that count cases have been written with the other name.
@@ -1360,7 +1380,7 @@ def test_a_stall_that_was_a_death_goes_by_the_name_of_the_death(run: Path) -> No
 def test_a_run_that_is_resumed_knows_what_it_found(run: Path) -> None:
     with triage_of(run, on(b"bad")) as made:
         first = made.found(CRASH, [suspect(1, b"bad")])
-        made.minimise(first, 10)
+        made.minimise(first, AMPLE)
     with triage_of(run, on(b"bad")) as made:
         again = made.found(CRASH, [suspect(2, b"bad", message="REQUEST")])
         assert made._lab.tries == 0
@@ -1372,7 +1392,7 @@ def test_a_run_that_is_resumed_knows_what_it_found(run: Path) -> None:
         )
         assert again.to_json()["hits"] == 2
         assert again.to_json()["messages"] == ["PUSH", "REQUEST"]
-        made.minimise(again, 10)
+        made.minimise(again, AMPLE)
         assert made._lab.tries == 0
     assert len(list((run / "findings").iterdir())) == 1
 
@@ -1408,7 +1428,7 @@ def test_what_a_killed_part_of_the_run_left_is_played_again_and_made_smaller(
     with triage_of(run, on(b"bad", objection)) as made:
         told: list[tuple[int, int]] = []
         made.take_over(folders, lambda number, count: told.append((number, count)))
-        made.minimise_all(20, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         assert told == [(1, 1)]
         (finding,) = made.findings.values()
     assert (finding.status, finding.confirmed, finding.hits) == (CONFIRMED, (3, 3), 1)
@@ -1565,7 +1585,7 @@ def test_nothing_is_lost_when_the_smaller_one_does_not_come_again(run: Path) -> 
     with triage_of(run, picky(calls)) as made:
         finding = made.found(CRASH, [suspect(1, b"bad and quite a few bytes more")])
         first = finding.script
-        made.minimise(finding, 20)
+        made.minimise(finding, AMPLE)
         assert finding.minimised is not None
         assert finding.script.sends == 1
         assert finding.first == first
@@ -1593,7 +1613,7 @@ def test_what_shows_only_in_a_hurry_is_passed_over_and_what_is_left_of_the_time_
 
     with triage_of(run, fault) as made:
         finding = made.found(STALL, [suspect(1, b"bad and quite a few bytes more")])
-        made.minimise(finding, 20)
+        made.minimise(finding, AMPLE)
         assert finding.minimised is not None
         assert finding.script.size == 14
         assert finding.minimised.done
@@ -1617,7 +1637,7 @@ def test_what_was_made_smaller_before_something_else_came_up_is_not_lost(run: Pa
         small = finding.smaller[-1]
         assert small.size < finding.script.size
         before = made._lab.tries
-        made.minimise(finding, 20)
+        made.minimise(finding, AMPLE)
         assert finding.script.size <= small.size
         # What was kept for this has served.
         assert not finding.smaller
@@ -1625,7 +1645,7 @@ def test_what_was_made_smaller_before_something_else_came_up_is_not_lost(run: Pa
     with triage_of(run / "other", on(b"bad")) as made:
         other = made.found(CRASH, [suspect(1, bytes(range(40, 90)) + b"bad" + bytes(range(100, 200)))])
         before = made._lab.tries
-        made.minimise(other, 20)
+        made.minimise(other, AMPLE)
         assert other.script == finding.script
         assert again < made._lab.tries - before
 
@@ -1640,7 +1660,7 @@ def test_a_smaller_case_stays_the_same_fault(run: Path) -> None:
 
     with triage_of(run, fault) as made:
         finding = made.found(CRASH, [suspect(1, b"bad as ever")])
-        made.minimise(finding, 20)
+        made.minimise(finding, AMPLE)
         (step,) = [step for step in finding.script.steps if step.do is Do.SEND]
         assert str(step.data) == "{size}626164"
         assert finding.place == CRASH.place
@@ -1649,7 +1669,7 @@ def test_a_smaller_case_stays_the_same_fault(run: Path) -> None:
 def test_what_is_not_confirmed_is_left_as_it_is(run: Path) -> None:
     with triage_of(run, never) as made:
         finding = made.found(CRASH, others(2))
-        made.minimise(finding, 20)
+        made.minimise(finding, AMPLE)
         assert finding.minimised is None
 
 
@@ -1660,7 +1680,7 @@ def test_what_is_the_same_when_it_is_small_is_one_finding(run: Path) -> None:
         made.found(SEGV, [suspect(3, b"another bad one", message="DECLARE", field="DECLARE.x")])
         assert len(made.findings) == 2
         told: list[tuple[int, int]] = []
-        made.minimise_all(10, lambda number, count: told.append((number, count)))
+        made.minimise_all(AMPLE, lambda number, count: told.append((number, count)))
         assert told == [(1, 2), (2, 2)]
         assert list(made.findings.values()) == [first]
         assert (first.hits, first.messages) == (3, {"PUSH", "DECLARE"})
@@ -1711,7 +1731,7 @@ def test_what_is_about_a_key_is_one_finding_whatever_carries_it(run: Path, order
             made.found(SEGV, [of_key(number, message)])
         assert len(made.findings) == 3
         played = [made._lab.tries]
-        made.minimise_all(20, lambda *_: played.append(made._lab.tries))
+        made.minimise_all(AMPLE, lambda *_: played.append(made._lab.tries))
         # The second is joined to the first as it is.
         assert played[1] < played[2] == played[3]
         # It has that name in every run, whichever message was met first.
@@ -1745,7 +1765,7 @@ def test_what_comes_too_seldom_to_be_made_smaller_joins_what_is_about_its_field(
             finding = made.found(SEGV, [of_key(number, message)])
             if message == seldom:
                 finding.status, finding.confirmed = SEEN, (hits, 5)
-        made.minimise_all(20, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         assert len(made.findings) == left
         assert made.findings["crash SIGSEGV handshake key_suffix"].hits == (2 if left == 1 else 1)
 
@@ -1756,8 +1776,8 @@ def test_what_nobody_could_lay_on_a_case_is_called_by_what_shows_it_later(run: P
     fault = Changing(never)
     last = of_key(6, "PUSH") if keys else suspect(6, SHORT, message="PUSH")
     with triage_of(run, fault) as made:
-        made.take(SEGV, [*others(5), last], 30)
-        made.finish(30)
+        made.take(SEGV, [*others(5), last], AMPLE)
+        made.finish(AMPLE)
         assert list(made.findings) == ["crash SIGSEGV ?"]
         fault.fault = (
             deep
@@ -1768,7 +1788,7 @@ def test_what_nobody_could_lay_on_a_case_is_called_by_what_shows_it_later(run: P
         finding.vain = None
         if keys:
             made.found(SEGV, [of_key(7, "D_TOKEN")])
-        made.minimise_all(20, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         (kept,) = made.findings.values()
         words = "key_suffix" if keys else "QUERY"
         assert (kept.bucket, kept.hits) == (f"crash SIGSEGV handshake {words}", 1 + keys)
@@ -1796,7 +1816,7 @@ def test_what_is_in_fragments_is_called_by_its_message_where_it_needs_no_fragmen
 
     with triage_of(run, fault) as made:
         made.found(SEGV, [replace(suspect(1, b"x", message="FRAGMENT"), steps=steps, script=script)])
-        made.minimise_all(20, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         (finding,) = made.findings.values()
         assert (finding.bucket, finding.script.sends) == ("crash SIGSEGV handshake QUERY", 1)
 
@@ -1823,7 +1843,7 @@ def test_what_is_called_by_its_field_is_known_by_it(run: Path, tmp_path: Path, m
     deep: Fault = lambda heard: SEGV if any(map(is_deep, heard)) else None  # noqa: E731
     with triage_of(run, deep, load(tmp_path, entry)) as made:
         assert made.found(SEGV, [of_key(1, message)]).fails
-        made.minimise_all(20, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         (finding,) = made.findings.values()
         assert (finding.known, finding.fails) == ("ZF-1", False)
         assert finding.path is not None
@@ -1847,7 +1867,7 @@ def test_what_is_sent_names_a_finding_and_not_what_its_case_was_to_lie_about(
             data = bytes(Frame(R=1, sn=1, messages=[body]))
             made.found(SEGV, [suspect(number, data, message=message, field=f"{message}.mid")])
         assert len(made.findings) == len(order)
-        made.minimise_all(20, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         (finding,) = made.findings.values()
         assert (finding.bucket, finding.message, finding.hits) == (name, "D_TOKEN", len(order))
         assert "crash SIGSEGV handshake OAM" in finding.case_buckets
@@ -1871,7 +1891,7 @@ def test_the_graver_of_two_that_are_one_is_kept(run: Path, *, early: bool) -> No
             # A long campaign makes some smaller while it goes on.
             made.minimise_all(20, lambda *_: None)
         made.found(STALL, [of_key(2, "D_TOKEN")])
-        made.minimise_all(20, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         assert list(made.findings) == ["stall handshake key_suffix"]
         gone = "pause handshake key_suffix" if early else "pause handshake PUSH"
         assert gone in made.findings["stall handshake key_suffix"].notes[-1]
@@ -1893,7 +1913,7 @@ def test_what_a_node_took_from_a_zid_is_played_as_it_was_sent(run: Path) -> None
     with triage_of(run, on(b"head" + drawn)) as made:
         finding = made.found(CRASH, [*others(20), guilty, *others(20, 30)])
         assert (finding.case, finding.status) == (7, CONFIRMED)
-        made.minimise(finding, 20)
+        made.minimise(finding, AMPLE)
         assert finding.script.size <= 2 + 4 + 16
 
 
@@ -1934,6 +1954,9 @@ def test_slowness_is_laid_on_the_group_that_makes_a_node_slowest(
     monkeypatch.setattr(Seat, "_pace", pace)
     # Too short for a group to be slow by itself.
     monkeypatch.setattr(attribution, "GROUP_SECONDS", 0.001)
+    # Enough for a case, however long that takes.
+    monkeypatch.setattr(attribution, "ROUNDS", 400)
+    monkeypatch.setattr(attribution, "SLOW_SECONDS", AMPLE)
     slow = Objection("time", Harm.SLOW, "", "an answer takes 20 ms")
     cases = [suspect(number, b"%d" % number, kind=f"kind {number}") for number in range(30)]
     cases[17] = suspect(17, b"slow", message="DEL")
@@ -1971,7 +1994,7 @@ def test_what_is_known_to_kill_a_process_is_tried_before_an_innocent_case_is_tri
         made.found(SEGV, [suspect(1, b"bad", message="DEL")])
         before, tries = suspect(8, b"bad too", message="DEL", kind="more"), made._lab.tries
         made.take(SEGV, [suspect(9, b"innocent", kind="other")], 30, [*others(6, 2), before])
-        made.finish(30)
+        made.finish(AMPLE)
         assert [(name, one.hits) for name, one in made.findings.items()] == [
             ("crash SIGSEGV handshake DEL", 2)
         ]
@@ -1985,7 +2008,7 @@ def test_what_differs_when_it_is_small_stays_apart(run: Path) -> None:
     with triage_of(run, fault) as made:
         made.found(SEGV, [suspect(1, b"a bad one", message="PUSH")])
         made.found(SEGV, [suspect(2, b"an odd one", message="DECLARE")])
-        made.minimise_all(10, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         assert len(made.findings) == 2
         # They are only called by what their bytes are.
         assert all("what was sent decodes as" in one.detail for one in made.merged)
@@ -1997,7 +2020,7 @@ def test_what_is_placed_is_about_the_message_that_is_left_when_it_is_small(run: 
         finding = made.found(PANIC, [suspect(1, b"\x1e\x26" + keep_alive, message="D_TOKEN")])
         bucket = finding.bucket
         assert finding.message == "D_TOKEN"
-        made.minimise_all(10, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         assert (finding.message, finding.field, finding.bucket) == ("KEEP_ALIVE", "", bucket)
         assert finding.path is not None
         assert Finding.load(finding.path).message == "KEEP_ALIVE"
@@ -2005,8 +2028,8 @@ def test_what_is_placed_is_about_the_message_that_is_left_when_it_is_small(run: 
 
 def test_findings_made_smaller_beside_the_campaign_are_joined_there(run: Path) -> None:
     with triage_of(run, on(b"bad", SEGV), minimising=20) as made:
-        made.take(SEGV, [suspect(1, b"a bad one")], 30)
-        made.take(SEGV, [suspect(2, b"another bad one", message="REQUEST", field="REQUEST.id")], 30)
+        made.take(SEGV, [suspect(1, b"a bad one")], AMPLE)
+        made.take(SEGV, [suspect(2, b"another bad one", message="REQUEST", field="REQUEST.id")], AMPLE)
         while made.open:
             made.collect(wait=True)
         while made._large or made._small is not None:
@@ -2071,7 +2094,7 @@ def test_what_two_nodes_answer_differently_is_tried_again_on_fresh_ones(
         else:
             made.collect()
             assert made._small is not None
-            made._small.result(timeout=60)
+            made._small.result(timeout=600)
         assert (finding.status, finding.confirmed) == (status, confirmed)
         assert finding.fails == (status == CONFIRMED)
         assert finding.path is not None
@@ -2103,15 +2126,16 @@ def test_difference_counts_all_cases_of_its_class_and_of_no_other(run: Path) -> 
 def test_time_that_it_takes_to_make_others_smaller_is_not_that_for_comparing(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzz.triage.triage.COMPARE_SECONDS", 0.2)
-    monkeypatch.setattr("fuzz.triage.triage.minimise", lambda *_: time.sleep(0.3))
+    now, ahead = time.monotonic, [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now() + sum(ahead))
+    monkeypatch.setattr("fuzz.triage.triage.minimise", lambda *_: ahead.append(2 * triage.COMPARE_SECONDS))
     monkeypatch.setattr(Lab, "compares", True)
     monkeypatch.setattr(Lab, "compare", lambda _, script: Tried(script))
     with triage_of(run, on(b"bad")) as made:
         made.found(CRASH, [suspect(1, b"bad")])
         made.take(DIFFERS, [suspect(2, b"x")], 0.0)
         made.finish(0)
-        made.minimise_all(20.0, lambda *_: None)
+        made.minimise_all(AMPLE, lambda *_: None)
         crash, differs = made.findings.values()
         assert (crash.status, differs.status, differs.fails) == (CONFIRMED, FLAKY, False)
 

@@ -21,7 +21,7 @@ COMMAND = [sys.executable, "-m", "scapy_layers"]
 
 def run(*arguments: str, given: bytes = b"", **options: Any) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [*COMMAND, *arguments], input=given, capture_output=True, timeout=60, check=False, **options
+        [*COMMAND, *arguments], input=given, capture_output=True, timeout=600, check=False, **options
     )
 
 

@@ -318,6 +318,6 @@ def test_pipe_that_closes_makes_no_noise() -> None:
     shell = (
         f"{sys.executable} -m scapy_layers read {PCAPS / 'mixed.pcapng'} | head -1; exit ${{PIPESTATUS[0]}}"
     )
-    done = subprocess.run(["bash", "-c", shell], capture_output=True, check=False, timeout=60)
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, check=False, timeout=600)
     assert done.stderr == b""
     assert len(done.stdout.splitlines()) == 1

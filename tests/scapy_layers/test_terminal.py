@@ -136,7 +136,7 @@ print("written")
 end_at_once(3)
 """
     ended = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=600
     )
     assert (ended.returncode, ended.stderr) == (3, "")
     assert ended.stdout.split() == ["written", "removed"]

@@ -253,7 +253,7 @@ def test_line_that_leads_nowhere_is_followed_by_the_cause() -> None:
 def test_what_went_wrong_on_the_way_to_spark_connect_is_told(closed_port: int) -> None:
     address = f"127.0.0.1:{closed_port}"
     with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError) as raised:
-        channel.unary_unary("/nobody/listens")(b"", timeout=20)
+        channel.unary_unary("/nobody/listens")(b"", timeout=600)
     told = session._first_line(RuntimeError(f"{raised.value}: RPC failed. There is more to say."))
     assert told.startswith("UNAVAILABLE: failed to connect")
     assert "\n" not in told

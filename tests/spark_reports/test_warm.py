@@ -52,7 +52,7 @@ class Run:
     def __call__(self, *options: str, code: str = SESSION) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", code, *options]
         return subprocess.run(
-            command, env=self.environ, capture_output=True, text=True, timeout=120, check=False
+            command, env=self.environ, capture_output=True, text=True, timeout=600, check=False
         )
 
 

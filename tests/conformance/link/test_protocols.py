@@ -186,14 +186,18 @@ def test_other_end_that_does_not_read_is_seen_and_reading_goes_on(stream: Ends) 
     assert stream.near.waiting == 0
 
 
-def test_what_waits_when_a_link_is_closed_still_arrives(stream: Ends) -> None:
+def test_what_waits_when_a_link_is_closed_still_arrives(
+    stream: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The other end reads, as slowly as the machine lets it.
+    monkeypatch.setattr("conformance.link.stream.FAREWELL_SECONDS", 60.0)
     stream.links.watch(stream.far, writing=False, reading=False)
     for _ in range(300):
         stream.near.send(bytes(60_000))
     stream.near.close()
     assert stream.near.ended == "closed by us"
     stream.links.watch(stream.far, writing=False)
-    stream.wait(lambda: stream.far_in.ends, 20)
+    stream.wait(lambda: stream.far_in.ends, 60)
     assert len(stream.far_in.seen) == 300
 
 

@@ -33,7 +33,7 @@ sys.exit(main(sys.argv[1:]))
 
 def campaign(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", WITH_A_SURVIVOR, "--out", str(out), *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=250)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
 
 
 def test_killed_ones_are_told_from_survivors(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def marked(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=600,
         env={"PYTHONPATH": str(plugin), "PATH": "/usr/bin:/bin"},
     )
     lines = [line.split() for line in done.stdout.splitlines() if line.startswith("MARKED")]

@@ -21,7 +21,7 @@ from scapy_layers.message import Message
 from scapy_layers.transport import Close, Frame, Init, Open
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds for what takes milliseconds on an idle machine."""
 
 TICK = 0.01

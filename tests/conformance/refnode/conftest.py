@@ -9,7 +9,10 @@ import pytest
 from tests.conformance.refnode._started import Started
 
 Start = Callable[..., Started]
-TCP = ("--listen", "tcp/127.0.0.1:0")
+LEASE = 3600
+"""Seconds. A raw socket sends no KEEP_ALIVE, however long a test takes."""
+
+TCP = ("--listen", "tcp/127.0.0.1:0", "--lease", str(LEASE))
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from scapy_layers.message import UnknownExtension
 from scapy_layers.network import Declare, Push, Request, ResponseFinal
 from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
 from tests.conformance.refnode._started import Beside, Raw, Started
-from tests.conformance.refnode.conftest import Start
+from tests.conformance.refnode.conftest import LEASE, Start
 from tests.conformance.session.pair import cut
 
 ZID = b"\x11\x22"
@@ -337,7 +337,7 @@ def test_every_bad_start_in_a_row_leaves_a_node_that_serves(shared: Started) -> 
             bad.send(batch)
             bad.ended()
     with shared.raw() as good:
-        assert good.open(ZID).lease == 10
+        assert good.open(ZID).lease == LEASE
         fenced(good, 0)
     assert shared.stats()["internal_errors"] == 0
 

@@ -198,7 +198,7 @@ def test_what_is_left_of_a_valid_session_is_valid(lab: Lab) -> None:
         script=script,
         first=script,
     )
-    minimise(lab, finding, 20.0)
+    minimise(lab, finding, 600.0)
     assert finding.minimised is not None
     assert finding.minimised.done
     assert [step for step in finding.script.steps if step.do is Do.SEND] == [named, ended]

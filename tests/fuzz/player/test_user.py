@@ -155,6 +155,6 @@ def test_regression_test_is_told_who_we_are(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert ("1 passed" in done.stdout) == passes, done.stdout

@@ -105,4 +105,4 @@ def with_small_files(most: int, *arguments: str) -> subprocess.CompletedProcess[
         "sys.exit(main(sys.argv[1:]))\n"
     )
     command = [sys.executable, "-c", script, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)

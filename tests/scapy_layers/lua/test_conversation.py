@@ -141,7 +141,7 @@ def tshark(path: Path, *options: str) -> list[Told]:
         "-n",
         *options,
     ]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, check=True, timeout=600)
     assert b"Lua" not in done.stderr, done.stderr.decode()
     found: list[Told] = []
     for packet in ET.fromstring(_NO_TEXT.sub(b"?", done.stdout)):

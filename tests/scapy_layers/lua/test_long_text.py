@@ -40,6 +40,6 @@ def test_everything_that_tshark_writes_is_text(tmp_path: Path) -> None:
     path.write_bytes(capture)
     command = ["tshark", "-n", "-X", f"lua_script:{SCRIPT}", "-r", str(path)]
     for form in ([], ["-V"], ["-T", "pdml"]):
-        out = subprocess.run([*command, *form], capture_output=True, check=True, timeout=60).stdout
+        out = subprocess.run([*command, *form], capture_output=True, check=True, timeout=600).stdout
         assert b"..." in out
         out.decode()

@@ -298,7 +298,7 @@ def experts(path: Path, *options: str, where: str = "zenoh && _ws.expert") -> li
         "zenoh",
         *options,
     ]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, check=True, timeout=600)
     assert b"Lua" not in done.stderr, done.stderr.decode()
     return list(_said(ET.fromstring(_NO_TEXT.sub(b"?", done.stdout))))
 

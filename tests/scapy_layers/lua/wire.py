@@ -137,7 +137,7 @@ def tshark(capture: Path, *arguments: str) -> str:
 def run(capture: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The same without a look at what it says."""
     command = ["tshark", "-n", "-X", f"lua_script:{SCRIPT}", "-r", str(capture), *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
 
 
 def fields(capture: Path, *names: str, where: str = "zenoh", options: Sequence[str] = ()) -> list[list[str]]:

@@ -17,10 +17,10 @@ from typing import Any, Protocol
 from conformance.nodes.places import free_port
 from tests.conformance.refnode.real.clients import CLIENT, Client, Worker
 
-START_SECONDS = 20.0
+START_SECONDS = 120.0
 """How long a node may take to be ready."""
 
-STOP_SECONDS = 5.0
+STOP_SECONDS = 60.0
 """How long it may take to say goodbye."""
 
 ANY_PORT = "tcp/127.0.0.1:0"
