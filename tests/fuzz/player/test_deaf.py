@@ -19,9 +19,10 @@ from fuzz.cases import reach, send
 from fuzz.lab import Lab
 from fuzz.oracles import Harm
 from fuzz.phrases import init, listen, opening
-from fuzz.player import Ending, Initiator, Player
+from fuzz.player import Ending, Initiator, Played, Player
 from fuzz.player.pipe import FIRST_SN
 from fuzz.player.player import is_whole, questions_of
+from fuzz.player.tasks import Task
 from fuzz.regression import fails_on, flat
 from fuzz.script import Do, Script, Step, Template
 from fuzz.states import State
@@ -31,6 +32,11 @@ from tests.fuzz.fakes import Server
 from tests.fuzz.planted import FAULTS, command, planted
 
 REPLY = 0.3
+"""Seconds for what never comes."""
+
+LONG = 30.0
+"""Seconds for what comes."""
+
 MUTE = b"mute"
 BEST_EFFORT, RELIABLE = (bytes(Frame(R=reliable, sn=0))[:1] for reliable in (0, 1))
 
@@ -42,9 +48,25 @@ def server() -> Iterator[Server]:
     made.close()
 
 
-def in_session(port: int, *steps: Step) -> tuple[Ending, bool]:
+class Patient(Player):
+    """Waits for what is owed by any node, a session, as long as it takes, and then so long as it was told.
+
+    Args:
+        reply: T1 of what is asked at the end, in seconds.
+    """
+
+    def __init__(self, port: int, reply: float = REPLY) -> None:
+        super().__init__(Initiator(Locator("tcp", "127.0.0.1", port)), LONG)
+        self._later = reply
+
+    def conclude(self, played: Played) -> Task[None]:
+        self.reply = self._later
+        yield from super().conclude(played)
+
+
+def in_session(port: int, *steps: Step, reply: float = REPLY) -> tuple[Ending, bool]:
     """Plays steps in a session; returns what became of them, and whether nothing was answered any more."""
-    player = Player(Initiator(Locator("tcp", "127.0.0.1", port)), REPLY)
+    player = Patient(port, reply)
     played = player.play(Script((reach(State.OPEN, "a"), *steps)))
     assert not played.failure
     return played.ending, played.deaf
@@ -52,7 +74,7 @@ def in_session(port: int, *steps: Step) -> tuple[Ending, bool]:
 
 def test_node_that_answers_nothing_behind_a_whole_batch_is_deaf(server: Server) -> None:
     assert in_session(server.port, send("size", bytes(KeepAlive()), MUTE)) == (Ending.SILENT, True)
-    assert in_session(server.port, send("size", bytes(KeepAlive()))) == (Ending.ACCEPTED, False)
+    assert in_session(server.port, send("size", bytes(KeepAlive())), reply=LONG) == (Ending.ACCEPTED, False)
 
 
 @pytest.mark.parametrize(("how", "deaf"), [("babble", False), ("idle", True)])
@@ -84,7 +106,7 @@ def test_node_that_has_much_to_do_on_other_links_is_not_deaf(
 
 
 def test_node_that_still_computes_for_a_link_is_not_deaf_there(server: Server) -> None:
-    player = Player(Initiator(Locator("tcp", "127.0.0.1", server.port)), REPLY)
+    player = Patient(server.port)
     asked: list[bool] = []
 
     def computes() -> bool:
@@ -163,14 +185,14 @@ def test_numbers_of_ours_stay_in_the_range_that_a_node_has_agreed_to(tmp_path: P
     config = RunConfig(node=command, run_dir=tmp_path, run_id="run", seed=1)
     with node_of(config) as node:
         many = send("size", RELIABLE, "sn", times=200)
-        assert in_session(node.locator.port, many) == (Ending.ACCEPTED, False)
+        assert in_session(node.locator.port, many, reply=LONG) == (Ending.ACCEPTED, False)
 
 
 @pytest.mark.parametrize(("size", "deaf"), [(0, False), (31, False), (32, True)])
 def test_node_that_has_agreed_to_batches_without_room_for_an_answer_is_not_deaf(
     server: Server, size: int, deaf: bool
 ) -> None:
-    player = Player(Initiator(Locator("tcp", "127.0.0.1", server.port)), REPLY)
+    player = Patient(server.port)
     steps = (init(batch_size=size), listen(), opening(), listen(), send("size", bytes(KeepAlive()), MUTE))
     played = player.play(Script((reach(State.CONNECTED, "a"), *steps)))
     assert (played.failure, played.deaf) == ("", deaf)
