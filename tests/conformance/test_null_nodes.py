@@ -28,6 +28,11 @@ from spark_reports.rows import VERDICTS, read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 REPLY = 0.2
+"""Seconds for what does not come."""
+
+LONG = 30.0
+"""Seconds for what comes."""
+
 NO_SESSION = ("closed", "silent", "echo", "noise")
 """Kinds with which no session can be opened, so that no test may pass even when nobody looks at the node."""
 
@@ -94,16 +99,16 @@ def test_null_node_is_told_from_a_node_at_the_start(kind: str) -> None:
             assert node.problem(REPLY)
         else:
             # The canary alone does not see it.
-            node.ask(REPLY)
-            assert node.problem(REPLY) == ""
-            assert "this is no node: it answers a query before there is a session" in node.doubt(REPLY)
+            node.ask(LONG)
+            assert node.problem(LONG) == ""
+            assert "this is no node: it answers a query before there is a session" in node.doubt(10 * REPLY)
 
 
 def test_node_is_not_taken_for_a_null_node(tmp_path: Path) -> None:
     with PypiNode(tmp_path) as node:
         attached = AttachedNode(node.locator)
-        attached.ask(5.0)
-        assert attached.doubt(5.0) == ""
+        attached.ask(LONG)
+        assert attached.doubt(LONG) == ""
         assert attached.zid == node.zid
         assert attached.fence == "query"
 
@@ -124,7 +129,7 @@ class Careful(Yes):
 def test_careful_one_that_says_yes_is_found_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conformance.nodes.null.Yes", Careful)
     with NullNode("yes", 1) as node:
-        node.ask(REPLY)
+        node.ask(LONG)
         found = node.doubt(REPLY)
         assert found == "this is no node: it answers a version that there is not, and carries no publication"
 

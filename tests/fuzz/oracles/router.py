@@ -39,6 +39,9 @@ MOST = 40_000
 """Bytes of a message that goes in one batch."""
 """T1 of these tests, in seconds."""
 
+LONG = 30.0
+"""T1 where nothing is waited for in vain."""
+
 
 @dataclass(eq=False)
 class Session:
@@ -323,13 +326,14 @@ class RouterNode(Node):
 class RouterStage:
     """Where it is."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, reply: float = REPLY) -> None:
         self.node = node
+        self.reply = reply
         self.lacking = ""
         self.at_work: Callable[[], bool] = lambda: False
 
     def player(self, rng: random.Random | None = None) -> Player:
-        return Player(Initiator(self.node.locator), REPLY, rng=rng)
+        return Player(Initiator(self.node.locator), self.reply, rng=rng)
 
     def restart(self) -> None:
         self.node.restart()
@@ -339,9 +343,9 @@ class RouterStage:
 
 
 @contextmanager
-def patient_of(node: RouterNode, unjudged: Container[Spot] = ()) -> Iterator[Patient]:
+def patient_of(node: RouterNode, unjudged: Container[Spot] = (), reply: float = REPLY) -> Iterator[Patient]:
     """A patient whose node was just started."""
-    patient = Patient(RouterStage(node), REPLY, unjudged=unjudged)
+    patient = Patient(RouterStage(node, reply), reply, unjudged=unjudged)
     patient.begin()
     yield patient
     patient.close()

@@ -42,7 +42,7 @@ from scapy_layers.extensions import Lane
 from scapy_layers.message import Message
 from scapy_layers.network import Push, Response, ResponseFinal
 from scapy_layers.transport import Fragment, Frame
-from tests.fuzz.oracles.router import REPLY, Router, RouterNode, patient_of
+from tests.fuzz.oracles.router import LONG, REPLY, Router, RouterNode, patient_of
 from tests.fuzz.planted import FAULTS, command
 
 
@@ -492,7 +492,7 @@ def test_a_canary_that_could_not_be_opened_is_opened_later(node: RouterNode) -> 
 
 def test_node_that_takes_one_session_at_a_time_is_not_judged(node: RouterNode) -> None:
     node.router.without.add("beside")
-    with pytest.raises(Inconclusive, match="one session at a time"), patient_of(node):
+    with pytest.raises(Inconclusive, match="one session at a time"), patient_of(node, reply=LONG):
         pass
 
 
@@ -500,11 +500,11 @@ def test_node_that_sees_late_that_its_session_has_ended_takes_one_at_a_time(
     node: RouterNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.router.without.add("beside")
-    caller = Caller(node, REPLY, Answers())
+    caller = Caller(node, LONG, Answers())
     call, refused = caller.call, Served(Step.OPEN, why="it has not seen the end of the last one")
     looks = iter([refused])
     monkeypatch.setattr(caller, "call", lambda reply: next(looks, None) or call(reply))
-    assert caller.crowded(REPLY)
+    assert caller.crowded(LONG)
 
 
 def test_what_a_node_that_carries_nothing_publishes_of_its_own_disturbs_nobody(node: RouterNode) -> None:
