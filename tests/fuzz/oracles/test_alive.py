@@ -10,7 +10,7 @@ from fuzz.oracles import PAUSE, Harm, Objection, Patient, When, place_of
 from fuzz.oracles.alive import HELD_UP, LONG_PAUSE, objection_of
 from fuzz.oracles.canary import MUTE
 from fuzz.oracles.machine import Watch
-from fuzz.oracles.patient import AFTERMATH, LASTING, SURVIVED, hurried
+from fuzz.oracles.patient import AFTERMATH, SURVIVED, hurried
 from fuzz.oracles.places import in_file
 from fuzz.oracles.service import NOTHING, Served, Step, question_of
 from fuzz.player import Ending, Played
@@ -134,14 +134,26 @@ def test_a_node_that_answers_nobody_stalls_for_ping_alone(node: RouterNode, pati
 
 
 def test_a_stall_that_does_not_end_is_true_whoever_did_it_and_is_waited_for_once(
-    node: RouterNode, patient: Patient
+    node: RouterNode, patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.router.without.add("served")
+    calls: list[float | None] = []
+    call = patient.call
+
+    def counted(reply: float | None = None) -> object:
+        calls.append(reply)
+        return call(reply)
+
+    monkeypatch.setattr(patient, "call", counted)
     assert seen(patient).lasting
-    began = time.monotonic()
+    calls.clear()
+    with patient.hurried():
+        seen(patient)
+    least = len(calls)
     again = seen(patient)
     assert (again.harm, again.lasting) == (Harm.STALL, False)
-    assert time.monotonic() - began < LASTING * REPLY
+    # No call more than where nobody has the time to wait.
+    assert len(calls) == 2 * least
 
 
 def test_a_stall_that_ends_is_not_known_to_be_one(
