@@ -235,6 +235,7 @@ class Canary:
         reply: T1 in seconds.
         rng: Draws the words.
         unjudged: What is not judged any more.
+        besides: What another process of this node carried of ``BESIDES``, which is not tried again.
 
     Attributes:
         routes: Publications arrive, as far as was seen when the node was fresh.
@@ -256,7 +257,14 @@ class Canary:
     _lanes: dict[int, int]
     _missing: set[int]
 
-    def __init__(self, node: Node, reply: float, rng: random.Random, unjudged: Container[Spot] = ()) -> None:
+    def __init__(
+        self,
+        node: Node,
+        reply: float,
+        rng: random.Random,
+        unjudged: Container[Spot] = (),
+        besides: Collection[int] = (),
+    ) -> None:
         self.reply = reply
         self._node = node
         self._unjudged = unjudged
@@ -311,7 +319,7 @@ class Canary:
         self._begun = self._whole = self._joined = 0
         self._joined_at = 0.0
         self._rest = b""
-        self.besides, self._lanes, self._missing = [], {}, set()
+        self.besides, self._lanes, self._missing = [*besides], {}, set()
         self._alone = True
         self._foreign = 0
         self._query = self._queried = self._replied = 0
@@ -426,12 +434,13 @@ class Canary:
 
     def _try_besides(self) -> None:
         """Sees what it carries besides, up to the first size and the first priority that it does not."""
+        known, self.besides = self.besides, []
         lost = set() if _has_lanes(self.publisher) else {True}
         for place, one in enumerate(BESIDES):
             ranked, spot = one.priority != Priority.DATA, (Harm.DISTURBED, f"not to be tried: {one}")
             if ranked in lost or spot in self._unjudged:
                 lost.add(ranked)
-            elif self._carries(place):
+            elif place in known or self._carries(place):
                 self.besides.append(place)
             else:
                 lost.add(ranked)

@@ -179,6 +179,7 @@ class Patient:
         self.case: Case | None = None
         self.when = When.CASE
         self.canary: Canary | None = None
+        self._besides: list[int] = []
         self.vigil: Vigil | None = None
         self.thorough = False
         self.rare = False
@@ -329,14 +330,15 @@ class Patient:
         """Opens the sessions of the canary; notes why when that fails."""
         if self._caller is None:
             return
-        canary = Canary(self.node, self.reply, self.rng, self.unjudged)
+        # What one process carried is not asked of the next one: a node that dies often is to be back soon.
+        canary = Canary(self.node, self.reply, self.rng, self.unjudged, self._besides)
         try:
             canary.open()
         except NotReached as error:
             canary.close()
             self.notes["canary"] = str(error)
             return
-        self.canary = canary
+        self.canary, self._besides = canary, canary.besides
         self.notes.pop("canary", None)
         if not canary.routes:
             self.notes["canary"] = "the node does not forward publications between sessions"

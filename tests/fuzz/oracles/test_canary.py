@@ -557,6 +557,16 @@ def test_publications_that_are_large_arrive(spoil: str, wrong: Wrong) -> None:
         assert all(patient.examine(When.ODD, names=["canary"]) for _ in LARGE)
 
 
+def test_what_one_process_carried_is_not_tried_on_the_next() -> None:
+    with roomy() as node, patient_of(node) as patient:
+        patient.close_canary()
+        # It would not arrive.
+        node.router.largest = 1 << 16
+        patient.open_canary()
+        assert patient.canary is not None
+        assert patient.canary.besides == [*range(len(LARGE))]
+
+
 def test_sizes_that_a_fresh_node_does_not_carry_are_not_asked_for() -> None:
     with RouterNode() as node, patient_of(node) as patient:
         canary = patient.canary
