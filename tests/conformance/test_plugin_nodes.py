@@ -271,22 +271,14 @@ def test_behind(tester):
 """
 
 
-def test_node_that_has_no_more_sessions_than_a_test_holds_is_well(tmp_path: Path) -> None:
-    command = (
-        f"cmd:{shlex.quote(sys.executable)} -m conformance.refnode --listen {{locator}} --max-sessions 2"
-    )
-    done = run_own(FULL, tmp_path, "--node", command)
+@pytest.mark.parametrize(("room", "outcome"), [(2, "pass"), (1, "n/a")])
+def test_node_with_room_for_few_sessions_is_well_and_shows_what_it_can(
+    tmp_path: Path, room: int, outcome: str
+) -> None:
+    node = f"{shlex.quote(sys.executable)} -m conformance.refnode --listen {{locator}} --max-sessions {room}"
+    done = run_own(FULL, tmp_path, "--node", f"cmd:{node}")
     assert done.returncode == 0, done.stdout
-    assert outcomes(tmp_path / "run") == {"test_all_sessions": "pass", "test_behind": "pass"}
-
-
-def test_node_with_room_for_fewer_sessions_than_a_test_needs_cannot_show_it(tmp_path: Path) -> None:
-    command = (
-        f"cmd:{shlex.quote(sys.executable)} -m conformance.refnode --listen {{locator}} --max-sessions 1"
-    )
-    done = run_own(FULL, tmp_path, "--node", command)
-    assert done.returncode == 0, done.stdout
-    assert outcomes(tmp_path / "run") == {"test_all_sessions": "n/a", "test_behind": "pass"}
+    assert outcomes(tmp_path / "run") == {"test_all_sessions": outcome, "test_behind": "pass"}
 
 
 IN_ONE_GROUP = """
