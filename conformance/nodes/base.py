@@ -173,7 +173,7 @@ class Node(ABC):
         deadline = time.monotonic() + reply
         why = self._canary(reply)
         # One that has room for few sessions may not have noticed yet that the one that showed it to be ready is over.
-        while is_refusal(why) and time.monotonic() < deadline:
+        while self.owned and is_refusal(why) and time.monotonic() < deadline:
             why = self._canary(reply)
         if why:
             why = why if str(self.locator) in why else f"{self.locator}: {why}"

@@ -459,25 +459,30 @@ def test_an_oracle_that_fails_is_not_asked_again_and_says_so(
     assert patient.looks["canary"] == 2
 
 
-def test_a_look_is_due_by_cases_and_by_time(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = time.perf_counter()
-    monkeypatch.setattr(time, "perf_counter", lambda: now)
+@pytest.fixture
+def now(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, which only the test moves; a canary would wait for ever for what the node does not carry."""
+    seconds = [time.perf_counter()]
+    monkeypatch.setattr(time, "perf_counter", lambda: seconds[0])
+    monkeypatch.setattr(patient, "open_canary", lambda: None)
     patient.begin()
+    return seconds
+
+
+def test_a_look_is_due_by_cases_and_by_time(patient: Patient, now: list[float]) -> None:
+    began = now[0]
     dues = [patient.due() for _ in range(32)]
     assert dues == [When.CASE] * 31 + [When.BEAT]
     patient._looked(When.BEAT)
     assert patient.due() is When.CASE
     for seconds, when in ((0.06, When.BEAT), (2.1, When.ODD), (5.1, When.TREND)):
-        monkeypatch.setattr(time, "perf_counter", lambda now=now, seconds=seconds: now + seconds)
+        now[0] = began + seconds
         assert patient.due() is when
 
 
 def test_time_in_which_no_case_is_played_makes_no_thorough_look_due(
-    patient: Patient, monkeypatch: pytest.MonkeyPatch
+    patient: Patient, now: list[float]
 ) -> None:
-    now = [time.perf_counter()]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    patient.begin()
     for away in (0.0, 100.0, 200.0):
         patient.pause()
         now[0] += away
@@ -493,11 +498,8 @@ def test_time_in_which_no_case_is_played_makes_no_thorough_look_due(
 
 
 def test_process_is_measured_between_turns_as_often_as_in_them(
-    patient: Patient, monkeypatch: pytest.MonkeyPatch
+    patient: Patient, now: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [time.perf_counter()]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    patient.begin()
     taken: list[int] = []
     monkeypatch.setattr(patient, "history", SimpleNamespace(add=lambda _, cases: taken.append(cases)))
     for away in (5.0, 4.0, 1.5):
@@ -508,11 +510,8 @@ def test_process_is_measured_between_turns_as_often_as_in_them(
 
 
 def test_process_is_measured_as_often_where_thorough_looks_take_long(
-    patient: Patient, monkeypatch: pytest.MonkeyPatch
+    patient: Patient, now: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [time.perf_counter()]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    patient.begin()
     taken: list[float] = []
     monkeypatch.setattr(patient, "history", SimpleNamespace(add=lambda _, __: taken.append(now[0])))
     patient._took[When.TREND] = 9.0
@@ -529,11 +528,8 @@ def test_process_is_measured_as_often_where_thorough_looks_take_long(
 
 
 def test_look_that_took_long_is_not_due_again_at_once(
-    patient: Patient, monkeypatch: pytest.MonkeyPatch
+    patient: Patient, now: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [time.perf_counter()]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    patient.begin()
 
     def slowly(*_: object) -> None:
         now[0] += 2.0
