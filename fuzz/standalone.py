@@ -37,7 +37,6 @@ from scapy_layers.codes import InterestMode, Kind, QueryTarget
 from scapy_layers.data import Put, Query, Reply
 from scapy_layers.declarations import DeclareToken, UndeclareSubscriber
 from scapy_layers.extensions import First, QoS, Target, Timeout
-from scapy_layers.message import Message
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
 from scapy_layers.transport import Fragment
 
@@ -76,10 +75,6 @@ BESIDES = (
 """Bytes of payloads that are published besides, and on which lane: a node may lose one of these, and carry all others."""
 
 UNTOLD = "a token is not sent to a session that asks for it"
-UNENDED = "a query is not ended by the end of the session that was asked"
-
-UNANSWERED_MS = 60_000
-"""So long a query that nobody answers may wait, in ms."""
 
 COMMON_TRIES = 3
 """So often something is published on one of them before it is said that it is not carried."""
@@ -722,14 +717,13 @@ class Canary:
             self._replies = self._replies and self._carries_queries()
         self._common = [key for key in COMMON if self._arrives_on(key)]
         self._tokens = self._joins = False
-        self._ends = True
         self._first: Opened | None = None
         with contextlib.suppress(*TROUBLE):
             self._first = self._told()
         with contextlib.suppress(*TROUBLE):
             wrong = self._wrong_token()
-            self._tokens, self._ends = wrong != UNTOLD, wrong != UNENDED
-            if wrong and self._tokens and self._ends:
+            self._tokens = wrong != UNTOLD
+            if wrong and self._tokens:
                 self._note("token", wrong)
         self._besides: list[tuple[int, int]] = []
         for one in BESIDES:
@@ -1002,17 +996,13 @@ class Canary:
                 self._publisher.fence()
             guest.post(Declare(body=DeclareToken(entity_id=1, key_suffix=key)))
             guest.declare_subscriber(key)
-            guest.declare_queryable(key)
             self._left = key
             guest.fence()
             told = self._is_told(key)
-            number = self._asked(guest, key) if told and self._ends else None
             if any(isinstance(seen.message, Push) for seen in guest.inbox):
                 return "a new session receives what an ended session had subscribed to"
         finally:
             tester.close()
-        if number is not None and not self._is_over(number):
-            return UNENDED
         if not told:
             return UNTOLD
         until = time.monotonic() + PATIENCE
@@ -1020,23 +1010,6 @@ class Canary:
             if time.monotonic() > until:
                 return "a token is still announced although its session has ended"
         return ""
-
-    def _asked(self, guest: SessionEnd, key: str) -> int | None:
-        """Asks a session something that it does not answer; returns the id of that, None where it does not arrive."""
-        number = self._publisher.next_id()
-        head = [QoS(D=1, E=1), Timeout(timeout=UNANSWERED_MS)]
-        self._publisher.post(Request(request_id=number, key_suffix=key, extensions=head, body=Query()))
-        heard = guest.wait(lambda: any(isinstance(seen.message, Request) for seen in guest.inbox), PATIENCE)
-        return number if heard else None
-
-    def _is_over(self, number: int) -> bool:
-        """Tells whether what was asked is over, now that the session that was to answer has ended."""
-
-        def ends(message: Message) -> bool:
-            return isinstance(message, ResponseFinal) and message.request_id == number
-
-        end = self._publisher
-        return end.wait(lambda: any(ends(seen.message) for seen in end.inbox), PATIENCE)
 
     def _is_told(self, key: str) -> bool:
         """Asks which tokens there are of a key; tells whether there is one."""

@@ -14,7 +14,7 @@ import random
 import select
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,9 +44,6 @@ from scapy_layers.transport import Close, Fragment, Frame, KeepAlive
 
 TRACE_BYTES = 1 << 20
 """So much of what the canary said is remembered."""
-
-UNANSWERED_MS = 60_000
-"""So long a query that nobody answers may wait, in ms: what ends it earlier is the end of the session that was asked."""
 
 KEEP_SECONDS = 1.0
 """A session that says nothing sends KEEP_ALIVE so often, or four times in the lease that the node names."""
@@ -156,7 +153,6 @@ class Wrong(StrEnum):
     COMMON_TWICE = "publication for a common key twice"
     UNTOLD = "token is not told"
     STUCK = "token of a session that has ended is told"
-    UNENDED = "query is not ended by the end of the session that was asked"
     INHERITED = "publication for a session that has ended"
 
 
@@ -240,7 +236,6 @@ class Canary:
         rng: Draws the words.
         unjudged: What is not judged any more.
         besides: What another process of this node carried of ``BESIDES``, which is not tried again.
-        ends: See below; False when another process did not.
 
     Attributes:
         routes: Publications arrive, as far as was seen when the node was fresh.
@@ -254,7 +249,6 @@ class Canary:
         recent: Seconds that the latest exchanges took.
         common: What goes through keys that cases use.
         tokens: Who asks is told of tokens, as far as was seen when the node was fresh.
-        ends: A query is over once the session that was asked has ended, as far as was seen then.
         pipes: The links.
         trace: What went over them.
     """
@@ -270,8 +264,6 @@ class Canary:
         rng: random.Random,
         unjudged: Container[Spot] = (),
         besides: Collection[int] = (),
-        *,
-        ends: bool = True,
     ) -> None:
         self.reply = reply
         self._node = node
@@ -314,9 +306,9 @@ class Canary:
         self.baseline = 0.0
         self.recent: deque[float] = deque(maxlen=FIRST_TRIES)
         self.common = CommonKeys(rng)
-        self.tokens, self.ends = False, ends
+        self.tokens = False
         self._told = False
-        self._guests = self._open = 0  # the latter: request id of a query that is not answered
+        self._guests = 0
         self._ended = (
             ""  # key of the token of the last session that has ended, if nobody has asked for it since
         )
@@ -436,8 +428,7 @@ class Canary:
         self.common.carried = tuple(key for key in COMMON if missing is not None and key not in missing)
         if self.publisher.stream:
             wrong = self._wrong_token()
-            self.tokens = wrong is None or wrong in _OUTLIVE or wrong is Wrong.UNENDED
-            self.ends = self.ends and wrong is not Wrong.UNENDED
+            self.tokens = wrong is None or wrong in _OUTLIVE
             if wrong in _OUTLIVE:
                 self._note(wrong, _OUTLIVE[wrong])
 
@@ -639,8 +630,6 @@ class Canary:
             if OURS in answer.batch:
                 self._take_common(pipe, answer.batch)
             self._told |= "D_TOKEN" in answer.names
-            if self._open and "RESPONSE_FINAL" in answer.names and _ends(answer.batch, self._open):
-                self._open = 0
             if answer.close is not None:
                 pipe.facts["close"] = answer.close
             elif self._word in answer.batch:
@@ -978,7 +967,7 @@ class Canary:
         return bool(self.common.carried) and self._published_on(self.common.carried, overlapping=True) == ()
 
     def look_at_tokens(self, *, at_once: bool = True) -> Trouble | None:
-        """Declares something in a session that ends: it is known to the node, and no more behind that end.
+        """Declares a token and a subscriber in a session that ends: both are known to the node, and no more behind that end.
 
         Args:
             at_once: The latter is asked for now, where a node may take a moment to see the end; else by the next look.
@@ -999,12 +988,12 @@ class Canary:
         if wrong is not None:
             return wrong
         self._guests += 1
-        key, asked = f"{self.key}/{self._guests}", False
+        key = f"{self.key}/{self._guests}"
+        player = self._player
         try:
-            guest = self._player.reach(State.OPEN, "guest")
+            guest = player.reach(State.OPEN, "guest")
             self._declare_as(guest, key)
             told = self._tells_token(key, wanted=True)
-            asked = bool(told) and self.ends and self._asks(guest, key)
             guest.receive()
             inherits = any("PUSH" in answer.names for answer in guest.inbox)
             if told is False and guest.finals < guest.fences and not inherits:
@@ -1014,43 +1003,18 @@ class Canary:
             # Whether new sessions are served is for others to say.
             return None
         finally:
-            if "guest" in self._player.links:
+            if "guest" in player.links:
                 # By turns without a word and with CLOSE.
-                leaving = self._player.links.pop("guest")
+                leaving = player.links.pop("guest")
                 leaving.farewell = _CLOSE if self._guests % 2 else b""
                 leaving.close()
-        unended = self._unended() if asked else None
         if inherits or not told:
             return Wrong.INHERITED if inherits else Wrong.MUTE if told is None else Wrong.UNTOLD
         self._ended = key
-        return (self._stuck_token() if at_once else None) or unended
-
-    def _asks(self, guest: Pipe, key: str) -> bool:
-        """Asks it something that it will not answer; tells whether it has heard that."""
-        self._open = FENCE_ID + self._guests
-        wait = ext.Timeout(timeout=UNANSWERED_MS)
-        query = Request(request_id=self._open, key_suffix=key, extensions=[URGENT, wait], body=Query())
-        self._say(self.publisher, bytes(query))
-        until = time.perf_counter() + self.reply
-        while not (heard := any("REQUEST" in answer.names for answer in guest.inbox)):
-            if not guest.wait(until - time.perf_counter()):
-                break
-            guest.receive()
-        return heard
-
-    def _unended(self) -> Wrong | None:
-        """Returns what is wrong with the query to a session that has ended; None when nothing is.
-
-        A node may take a moment to see the end of a link.
-        """
-        if self._hear(lambda: not self._open, self.reply):
-            return None
-        if not self.answers(self.publisher, self.reply):
-            return Wrong.MUTE
-        return Wrong.UNENDED if self._open else None
+        return self._stuck_token() if at_once else None
 
     def _declare_as(self, guest: Pipe, key: str) -> None:
-        """Declares one thing of each kind in a new session; what the last one has subscribed to is published before."""
+        """Declares a token and a subscriber in a new session; what the last one has subscribed to is published before."""
         if self._left:
             self._say(self.publisher, bytes(Push(key_suffix=self._left, body=Put(data=b"left"))))
             self.answers(self.publisher, self.first_share)
@@ -1058,7 +1022,6 @@ class Canary:
         for body in (
             DeclareToken(entity_id=1, key_suffix=key),
             DeclareSubscriber(entity_id=1, key_suffix=key),
-            DeclareQueryable(entity_id=1, key_suffix=key),
         ):
             player.say(guest, bytes(Declare(body=body)), str(body.name))
         if self.tokens:
@@ -1301,20 +1264,10 @@ def _has_lanes(pipe: Pipe) -> bool:
 
 def _to_others(batch: bytes) -> bool:
     """Tells whether there is an answer in a batch that is none to a fence; others may reply to those that they are handed."""
-    return any(one.request_id != FENCE_ID for one in _answers_in(batch))
-
-
-def _ends(batch: bytes, number: int) -> bool:
-    """Tells whether the query of an id is over with a batch."""
-    return any(isinstance(one, ResponseFinal) and one.request_id == number for one in _answers_in(batch))
-
-
-def _answers_in(batch: bytes) -> Iterator[Response | ResponseFinal]:
-    return (
-        inside
+    return any(
+        isinstance(inside, Response | ResponseFinal) and inside.request_id != FENCE_ID
         for message in contents(batch).messages
         for inside in getattr(message, "messages", None) or ()
-        if isinstance(inside, Response | ResponseFinal)
     )
 
 

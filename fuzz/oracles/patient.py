@@ -180,7 +180,6 @@ class Patient:
         self.when = When.CASE
         self.canary: Canary | None = None
         self._besides: list[int] = []
-        self._ends = True
         self.vigil: Vigil | None = None
         self.thorough = False
         self.rare = False
@@ -332,14 +331,14 @@ class Patient:
         if self._caller is None:
             return
         # What one process carried is not asked of the next one: a node that dies often is to be back soon.
-        canary = Canary(self.node, self.reply, self.rng, self.unjudged, self._besides, ends=self._ends)
+        canary = Canary(self.node, self.reply, self.rng, self.unjudged, self._besides)
         try:
             canary.open()
         except NotReached as error:
             canary.close()
             self.notes["canary"] = str(error)
             return
-        self.canary, self._besides, self._ends = canary, canary.besides, canary.ends
+        self.canary, self._besides = canary, canary.besides
         self.notes.pop("canary", None)
         if not canary.routes:
             self.notes["canary"] = "the node does not forward publications between sessions"

@@ -284,11 +284,6 @@ FAULTS: dict[str, Fault] = {
         ("disturbed",),
         in_session(declared(DeclareSubscriber(entity_id=U32, key_suffix=KEY))),
     ),
-    "abandon": Fault(
-        "never ends a query that waits for a session that has ended, from the first queryable with a large id on",
-        ("disturbed",),
-        in_session(declared(DeclareQueryable(entity_id=U32, key_suffix=KEY))),
-    ),
     "forget": Fault(
         "tells nobody of tokens any more behind a subscriber with a large id",
         ("disturbed",),

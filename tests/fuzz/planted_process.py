@@ -614,7 +614,6 @@ class Node:
         mumbling: No KEEP_ALIVE is said any more.
         clinging: What sessions declared stays behind their end; ``forgetful``: nobody is told of tokens.
         inheriting: Subscribers of a session that has ended are those of the next one: ``legacy``.
-        abandoning: What waits for a session that has ended goes on waiting.
         patient: Links are kept that begin no session; ``faithful``: sessions that are silent are; ``holding``: links
             whose session has ended with CLOSE are.
     """
@@ -640,7 +639,6 @@ class Node:
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
         self.coarse = self.clinging = self.forgetful = self.skipping = self.picky = self.specking = False
         self.hurried = self.specked = 0
-        self.abandoning = False
         self.mumbling = self.patient = self.faithful = self.holding = self.inheriting = False
         self.legacy: dict[int, str] = {}
         self.dropped: set[str] = set()
@@ -794,7 +792,7 @@ class Node:
         for links in self.kinds.values() if not self.clinging else ():
             links.pop(link, None)
         waiting, link.pending = list(link.pending.values()), {}
-        for pending in waiting if not self.abandoning else ():
+        for pending in waiting:
             self.answered(pending)
 
     def end(self, link: Link) -> None:
@@ -1017,7 +1015,6 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "cling": (Planted("D_TOKEN.id", at_least(1 << 16), turn("clinging")),),
     "stick": (Planted("INIT.version", always, turn("clinging")),),
     "inherit": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("inheriting")),),
-    "abandon": (Planted("D_QUERYABLE.id", at_least(1 << 16), turn("abandoning")),),
     "forget": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("forgetful")),),
     "picky": (Planted("D_TOKEN.id", at_least(1 << 16), turn("picky")),),
     "stout": (Planted("PUT.size", at_least(1 << 16), abort),),

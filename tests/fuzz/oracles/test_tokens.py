@@ -27,7 +27,6 @@ from tests.fuzz.planted import FAULTS, command
         ("cling", "token of a session that has ended is told"),
         ("inherit", "publication for a session that has ended"),
         ("forget", "token is not told"),
-        ("abandon", "query is not ended by the end of the session that was asked"),
     ],
 )
 def test_what_others_are_not_told_is_a_finding_whose_test_fails_until_it_is_mended(
@@ -48,24 +47,6 @@ def test_token_that_a_fresh_node_keeps_is_told(tmp_path: Path) -> None:
         objection = lab.play(FAULTS["stick"].trigger).objection
     assert objection is not None
     assert (objection.harm, objection.place) == (Harm.DISTURBED, str(Wrong.STUCK))
-
-
-def test_node_that_never_ends_such_a_query_is_not_waited_for_again(tmp_path: Path) -> None:
-    config = RunConfig(node=command("abandon"), run_dir=tmp_path, run_id="planted", seed=1)
-    with node_of(config) as node:
-        stage_for("", node, config).player(random.Random()).play(FAULTS["abandon"].trigger)
-        with closing(Canary(node, config.reply, random.Random())) as birds:
-            birds.open()
-            assert (birds.tokens, birds.ends) == (True, False)
-            assert birds.look_at_tokens() is None
-        patient = Patient(stage_for("", node, config), config.reply)
-        patient.begin()
-        for _ in range(2):
-            assert patient.canary is not None
-            assert not patient.canary.ends
-            patient.close_canary()
-            patient.open_canary()
-        patient.close()
 
 
 def test_sessions_whose_tokens_are_looked_for_end_with_close_by_turns(
