@@ -60,6 +60,21 @@ def test_what_a_process_said_is_kept_and_nothing_of_one_that_said_nothing(tmp_pa
     assert [file.name for file in tmp_path.iterdir()] == ["node-1.stderr"]
 
 
+def test_node_of_ours_that_has_no_room_yet_is_asked_again_and_one_of_others_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = "a fresh session fails: expected OPEN A=1, seen CLOSE"
+    with RefNode(tmp_path) as node:
+        others = AttachedNode(node.locator)
+        for one in node, others:
+            # It notices late that the session before is over.
+            found = iter([full, ""])
+            monkeypatch.setattr(one, "_canary", lambda _, found=found: next(found))
+        node.ask(60.0)
+        with pytest.raises(NodeDidNotStart, match="seen CLOSE"):
+            others.ask(60.0)
+
+
 def test_stopped_process_is_noticed_by_the_ping(tmp_path: Path) -> None:
     with PypiNode(tmp_path) as node:
         assert node._process is not None
