@@ -18,6 +18,7 @@ from functools import partial
 from statistics import median
 from types import TracebackType
 from typing import Any, Protocol, Self
+from weakref import WeakKeyDictionary
 
 from conformance.config import RunConfig
 from conformance.errors import HarnessError, NotApplicable, Unmet
@@ -26,6 +27,7 @@ from conformance.observe import Endpoints
 from fuzz.cases import Case
 from fuzz.oracles import Harm, Objection, Patient, Spot, When
 from fuzz.oracles.common import COMMON, declared, undeclared
+from fuzz.oracles.fresh import Fresh
 from fuzz.oracles.growth import NAMES, leak
 from fuzz.oracles.patient import ENDING, FAIR
 from fuzz.oracles.rival import difference
@@ -553,6 +555,7 @@ class Lab:
         self._threads = ThreadPoolExecutor(seats, "lab")
         self._count = seats
         self._seats: list[Seat] = []
+        self._known: WeakKeyDictionary[Stage, Fresh] = WeakKeyDictionary()
         self._starting: dict[int, Future[None]] = {}
         self._kind: tuple[str, str] | None = None
         self._reply = config.reply
@@ -572,7 +575,8 @@ class Lab:
 
     def _patient(self, stage: Ground) -> Patient:
         assert isinstance(stage, Stage)
-        patient = Patient(stage, self._reply, rng=random.Random(), unjudged=self.unjudged)
+        fresh = self._known.setdefault(stage, Fresh())
+        patient = Patient(stage, self._reply, rng=random.Random(), unjudged=self.unjudged, fresh=fresh)
         patient.thorough = True
         return patient
 

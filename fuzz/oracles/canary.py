@@ -24,6 +24,7 @@ from conformance.tester import Fencing
 from fuzz.oracles.base import Harm, Spot
 from fuzz.oracles.besides import BESIDES
 from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
+from fuzz.oracles.fresh import EXCHANGES, EXCHANGES_AGAIN, Fresh
 from fuzz.oracles.machine import TURN, Turns, Watch
 from fuzz.oracles.service import close_words, door_to, question_of
 from fuzz.player import Answer, Answers, NotReached, Pipe, Player, Trace, run
@@ -59,9 +60,6 @@ PROMPT = 0.004
 
 ODD_AGE = 0.05
 """Seconds after which it is looked for in earnest."""
-
-FIRST_TRIES = 20
-"""Exchanges of a baseline."""
 
 LOOKS = 8
 """Exchanges of a thorough look; one loss in three is not missed by them."""
@@ -235,7 +233,7 @@ class Canary:
         reply: T1 in seconds.
         rng: Draws the words.
         unjudged: What is not judged any more.
-        besides: What another process of this node carried of ``BESIDES``, which is not tried again.
+        fresh: What is known of other processes of this node, which is not tried again; it becomes more.
 
     Attributes:
         routes: Publications arrive, as far as was seen when the node was fresh.
@@ -263,11 +261,11 @@ class Canary:
         reply: float,
         rng: random.Random,
         unjudged: Container[Spot] = (),
-        besides: Collection[int] = (),
+        fresh: Fresh | None = None,
     ) -> None:
         self.reply = reply
         self._node = node
-        self._unjudged = unjudged
+        self._unjudged, self._fresh = unjudged, fresh if fresh is not None else Fresh()
         word = f"{rng.getrandbits(64):016x}".encode()
         self._word = word
         self._fillers = [rng.randbytes(FILLER + number % SPREAD) for number in range(256)]
@@ -304,7 +302,7 @@ class Canary:
         # Whether the last one went by an alias, and the number of one that a fresh node did not hand on.
         self._by_alias, self._given_up = False, 0
         self.baseline = 0.0
-        self.recent: deque[float] = deque(maxlen=FIRST_TRIES)
+        self.recent: deque[float] = deque(maxlen=EXCHANGES)
         self.common = CommonKeys(rng)
         self.tokens = False
         self._told = False
@@ -319,7 +317,7 @@ class Canary:
         self._begun = self._whole = self._joined = 0
         self._joined_at = 0.0
         self._rest = b""
-        self.besides, self._lanes, self._missing = [*besides], {}, set()
+        self.besides, self._lanes, self._missing = [], {}, set()
         self._alone = True
         self._foreign = 0
         self._query = self._queried = self._replied = 0
@@ -379,7 +377,8 @@ class Canary:
         What it spoils already now, with nothing but this sent to it, is wrong at the first look.
         """
         self.routes = self.replies = True
-        for _ in range(FIRST_TRIES):
+        known = self._fresh.exchanges
+        for _ in range(EXCHANGES_AGAIN if len(known) == EXCHANGES else EXCHANGES):
             self._send()
             self._hear(self._complete, self.reply if not self.recent else self._usual(2 * ODD_AGE))
             if not self.recent and self._seen < self._number:
@@ -388,7 +387,9 @@ class Canary:
                 self.replies = self._replied > 0
             if not self.routes and not self.replies:
                 break
-        self.baseline = sorted(self.recent)[len(self.recent) // 2] if self.recent else 0.0
+        # Of a process that is not fresh any more only we are to know how long it takes.
+        times = sorted([*known, *self.recent])
+        self.baseline = times[len(times) // 2] if times else 0.0
 
     def _try_aliases(self) -> None:
         """Sees whether publications arrive whose key is an alias; behind it more aliases are declared."""
@@ -399,22 +400,24 @@ class Canary:
         )
         self._say(self.publisher, first)
         self.named = True
-        for _ in range(2):
+        for _ in range(0 if self._fresh.aliases else 2):
             self._send()
             self.named = self._hear(self._complete, self.reply)
             if not self.named:
                 # It may still come.
                 self._given_up, self._seen, self._replied = self._number, self._number, self._query
                 return
+        self._fresh.aliases = True
         self._say(self.publisher, *others)
 
     def _try_fragments(self) -> None:
         """Sees whether publications arrive that go in fragments; behind it one is begun."""
         self.joins = True
-        for _ in range(2):
-            self._send()
-            self._hear(self._complete, self._usual(2 * ODD_AGE))
-        self.joins = self._joined == self._whole > 0
+        if not self._fresh.fragments:
+            for _ in range(2):
+                self._send()
+                self._hear(self._complete, self._usual(2 * ODD_AGE))
+            self.joins = self._fresh.fragments = self._joined == self._whole > 0
         if self.joins:
             # Never ended: what goes in fragments on the other lane of the session is no part of it.
             pipe = self.publisher
@@ -424,17 +427,22 @@ class Canary:
         """Sees what the node does besides: large publications, keys that cases use, tokens."""
         if self.publisher.stream:
             self._try_besides()
-        missing = self._published_on(COMMON)
-        self.common.carried = tuple(key for key in COMMON if missing is not None and key not in missing)
-        if self.publisher.stream:
+        fresh = self._fresh
+        if len(fresh.common) < len(COMMON):
+            missing = self._published_on(COMMON)
+            fresh.common = tuple(key for key in COMMON if missing is not None and key not in missing)
+        self.common.carried = fresh.common
+        self.tokens = fresh.tokens
+        if self.publisher.stream and not fresh.tokens:
             wrong = self._wrong_token()
+            fresh.tokens = wrong is None
             self.tokens = wrong is None or wrong in _OUTLIVE
             if wrong in _OUTLIVE:
                 self._note(wrong, _OUTLIVE[wrong])
 
     def _try_besides(self) -> None:
         """Sees what it carries besides, up to the first size and the first priority that it does not."""
-        known, self.besides = self.besides, []
+        known = self._fresh.besides
         lost = set() if _has_lanes(self.publisher) else {True}
         for place, one in enumerate(BESIDES):
             ranked, spot = one.priority != Priority.DATA, (Harm.DISTURBED, f"not to be tried: {one}")
@@ -448,6 +456,7 @@ class Canary:
                 if harmed and isinstance(self._unjudged, dict):
                     # Cases are to find that, and not each start of a node to end so.
                     self._unjudged[spot] = "it harms a fresh node"
+        self._fresh.besides = self.besides
 
     def _carries(self, place: int) -> bool | None:
         """Publishes one of ``BESIDES``; tells whether it arrives, None when the sessions are not answered."""

@@ -6,7 +6,7 @@ import os
 import random
 import select
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -32,6 +32,7 @@ from fuzz.oracles.base import (
     When,
 )
 from fuzz.oracles.canary import Canary
+from fuzz.oracles.fresh import CALLS, Fresh
 from fuzz.oracles.history import History
 from fuzz.oracles.machine import TURN, Turns, Watch, overslept
 from fuzz.oracles.pace import LEAST_EFFORT, Pace
@@ -57,9 +58,6 @@ SURVIVED = 0.005
 
 AFTERMATH_STEP = 0.005
 """Seconds between two looks at its last words, which cannot be awaited; its exit can."""
-
-CALLED = 7
-"""New sessions, and declarations, that show how long one takes when the node is fresh."""
 
 HURRY, SHORTEST = 0.25, 0.25
 """Of T1, and in seconds: what an answer may take where stalls are waited out again and again to find what does it."""
@@ -136,6 +134,7 @@ class Patient:
         rng: Draws words and ZenohIDs of the canary.
         also: Another node that the same cases are played on; running.
         unjudged: Objections to which nobody wants to hear any more; it may become more of them.
+        fresh: What is known of processes of this node from another patient.
 
     Attributes:
         case: The case that was just played, for oracles that want to know.
@@ -170,6 +169,7 @@ class Patient:
         rng: random.Random | None = None,
         also: Ward | None = None,
         unjudged: Container[Spot] = (),
+        fresh: Fresh | None = None,
     ) -> None:
         self.stage = stage
         self.reply = reply
@@ -179,7 +179,7 @@ class Patient:
         self.case: Case | None = None
         self.when = When.CASE
         self.canary: Canary | None = None
-        self._besides: list[int] = []
+        self._fresh = fresh if fresh is not None else Fresh()
         self.vigil: Vigil | None = None
         self.thorough = False
         self.rare = False
@@ -275,7 +275,7 @@ class Patient:
             )
             return
         self._weigh()
-        self.declaring.baseline = _measured(self.effort)
+        self.declaring.baseline = _measured(self.effort, self._fresh.efforts)
 
     def _weigh(self) -> None:
         """Begins to measure the process."""
@@ -323,22 +323,24 @@ class Patient:
 
     def _measure(self) -> None:
         """Learns how long a fresh node takes."""
-        self.exchange = Pace(list(self.canary.recent) if self.canary is not None else [])
-        self.opening = Pace(_measured(self.timed_call))
+        fresh = self._fresh
+        if self.canary is not None:
+            fresh.exchanges += self.canary.recent
+        self.exchange = Pace(list(fresh.exchanges) if self.canary is not None else [])
+        self.opening = Pace(_measured(self.timed_call, fresh.calls))
 
     def open_canary(self) -> None:
         """Opens the sessions of the canary; notes why when that fails."""
         if self._caller is None:
             return
-        # What one process carried is not asked of the next one: a node that dies often is to be back soon.
-        canary = Canary(self.node, self.reply, self.rng, self.unjudged, self._besides)
+        canary = Canary(self.node, self.reply, self.rng, self.unjudged, self._fresh)
         try:
             canary.open()
         except NotReached as error:
             canary.close()
             self.notes["canary"] = str(error)
             return
-        self.canary, self._besides = canary, canary.besides
+        self.canary = canary
         self.notes.pop("canary", None)
         if not canary.routes:
             self.notes["canary"] = "the node does not forward publications between sessions"
@@ -673,9 +675,11 @@ class Patient:
             self._trend_at = now
 
 
-def _measured(measure: Callable[[], float | None]) -> list[float]:
-    """Returns what something takes on a fresh node, as far as it does not fail."""
-    return list(islice(iter(measure, None), CALLED))
+def _measured(measure: Callable[[], float | None], known: deque[float]) -> list[float]:
+    """Returns what something takes on fresh processes, as far as it does not fail; of a further one it is measured once."""
+    times = 1 if len(known) == known.maxlen else CALLS
+    known.extend(islice(iter(measure, None), times))
+    return list(known)
 
 
 class _Exit:

@@ -52,6 +52,7 @@ from fuzz.oracles import Harm, Patient, canary
 from fuzz.oracles.besides import BESIDES, LARGE
 from fuzz.oracles.canary import Wrong
 from fuzz.oracles.common import COMMON
+from fuzz.oracles.fresh import EXCHANGES
 from fuzz.player import Answer, Ending, Played
 from fuzz.player.pipe import EARLY
 from fuzz.regression import LATE, _source, fails_on, flat, placed, shortened
@@ -595,7 +596,7 @@ def test_canary_of_the_test_says_what_the_canary_of_the_oracles_says(tmp_path: P
     assert {name for name, *_ in theirs} == {"PUSH", "REQUEST", "RESPONSE", "DECLARE", "INTEREST"}
     assert ours == theirs
     assert (standalone.SPREAD, standalone.ALIASES) == (canary.SPREAD, canary.ALIASES)
-    assert (standalone.FIRST_EXCHANGES, standalone.EXCHANGES) == (canary.FIRST_TRIES, canary.LOOKS)
+    assert (standalone.FIRST_EXCHANGES, standalone.EXCHANGES) == (EXCHANGES, canary.LOOKS)
     assert standalone.BESIDES == BESIDES
     assert (standalone.COMMON, standalone.COMMON_TRIES) == (COMMON, canary.COMMON_TRIES)
 

@@ -29,12 +29,14 @@ from fuzz.oracles.canary import (
     Wrong,
 )
 from fuzz.oracles.common import COMMON
+from fuzz.oracles.fresh import CALLS, EXCHANGES
 from fuzz.oracles.service import Caller, Served, Step
 from fuzz.player import Answers, Pipe, Played, run
 from fuzz.player.answers import FENCE_ID
 from fuzz.player.fitting import FRAME_R
 from fuzz.regression import fails_on
 from fuzz.script import Template
+from fuzz.stages import stage_for
 from fuzz.states import State
 from scapy_layers.codes import Priority
 from scapy_layers.data import Put, Reply
@@ -565,6 +567,25 @@ def test_what_one_process_carried_is_not_tried_on_the_next() -> None:
         patient.open_canary()
         assert patient.canary is not None
         assert patient.canary.besides == [*range(len(LARGE))]
+
+
+def test_a_further_process_is_known_soon_and_as_well(tmp_path: Path) -> None:
+    config = RunConfig(node="ref", run_dir=tmp_path, run_id="run", seed=1)
+    with node_of(config) as node:
+        patient = Patient(stage_for("", node, config), config.reply)
+        said, known = [], []
+        for _ in range(2):
+            patient.begin()
+            canary = patient.canary
+            assert canary is not None
+            said.append(canary.trace.end)
+            known.append((canary.named, canary.joins, canary.tokens, canary.besides, canary.common.carried))
+            paces = patient.exchange, patient.opening, patient.declaring
+            assert [len(pace.baseline) for pace in paces] == [EXCHANGES, CALLS, CALLS]
+            assert canary.look(every=True) is canary.look_at_common() is canary.look_at_tokens() is None
+        patient.close()
+    assert known[0] == known[1] == (True, True, True, [*range(len(BESIDES))], COMMON)
+    assert 4 * said[1] < said[0]
 
 
 def test_sizes_that_a_fresh_node_does_not_carry_are_not_asked_for() -> None:

@@ -18,9 +18,9 @@ from fuzz.cases import Case, Cause, Fixed, reach, send
 from fuzz.oracles import ORACLES, Harm, Objection, Patient, When
 from fuzz.oracles.canary import Canary
 from fuzz.oracles.common import COMMON
+from fuzz.oracles.fresh import CALLS
 from fuzz.oracles.machine import Watch
 from fuzz.oracles.pace import AGAIN, IN_A_ROW, LEAST, TIMES, Pace, is_slow
-from fuzz.oracles.patient import CALLED
 from fuzz.oracles.rival import MOST_ALIKE, Rival
 from fuzz.player import Answers, Ending, Played, Player
 from fuzz.script import Script, Step
@@ -103,7 +103,7 @@ def test_a_node_to_which_declarations_become_more_and_more_work_is_told(
         return True
 
     with patient_of(node) as patient:
-        assert len(patient.declaring.baseline) == CALLED
+        assert len(patient.declaring.baseline) == CALLS
         monkeypatch.setattr(Canary, "carries_common", carries)
         monkeypatch.setattr(patient, "vitals", SimpleNamespace(pid=node.pid, cpu=lambda: clock[0]))
         patient.declaring.baseline = [patient.effort() or 0.0]
