@@ -133,12 +133,15 @@ class History:
         endpoints: Of each link by its name.
         given_up: Sessions that our own end gave up because of what the node sent, by link, and why. What is seen of
             such a link from there on, above all its end, is not the node's doing.
+        neglected: Sessions in which our end was kept from sending anything for a whole lease, by link, and the
+            seconds. The node may end them.
     """
 
     def __init__(self) -> None:
         self.observations: list[Observation] = []
         self.endpoints: dict[str, Endpoints] = {}
         self.given_up: dict[str, str] = {}
+        self.neglected: dict[str, float] = {}
         self._notes: dict[int, list[str]] = {}
 
     def add(
@@ -199,6 +202,12 @@ class History:
         """Records that our end gives a session up because of what came last."""
         self.given_up.setdefault(link, why)
         self.annotate(f"our end gives up session {link}: {why}")
+
+    def neglect(self, link: str, seconds: float) -> None:
+        """Records that our end was kept from sending anything for so long."""
+        if link not in self.neglected:
+            self.annotate(f"our end was kept from sending anything in session {link} for {seconds:.1f} s")
+        self.neglected[link] = max(seconds, self.neglected.get(link, 0.0))
 
     def notes(self, seq: int) -> list[str]:
         """Returns the remarks on an observation."""

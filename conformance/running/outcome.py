@@ -20,7 +20,7 @@ from conformance.running.repeating import command
 from conformance.running.run import Run, harmed, pending_key, run_key, testers_key
 from conformance.tester import Tester
 from conformance.verdicts import Judged, compare, judge
-from spark_reports.rows import CAPTURES, ObservationRow, VerdictRow, as_dict
+from spark_reports.rows import CAPTURES, STALE, ObservationRow, VerdictRow, as_dict
 
 result_key = pytest.StashKey[dict[str, Any]]()
 started_key = pytest.StashKey[int]()
@@ -88,6 +88,7 @@ class Outcomes:
         )
         testers = item.stash.get(testers_key, [])
         _tell_who_ended(judged, testers)
+        _excuse(judged, testers)
         row, seen = _record(run, _verdict_row(run, item, judged, testers), testers)
         item.stash[result_key] = {
             "verdict": _sendable(row),
@@ -166,6 +167,17 @@ def _tell_who_ended(judged: Judged, testers: list[Tester]) -> None:
             given_up.setdefault(why, []).append(link)
     told = [f"our end gave up {', '.join(links)}: {why}" for why, links in given_up.items()]
     judged.reason = "; ".join(filter(None, [judged.reason, *told[:MOST_GIVEN_UP]]))
+
+
+def _excuse(judged: Judged, testers: list[Tester]) -> None:
+    """Blames no node for a session that our own end neglected for a whole lease, as on a machine that is too busy."""
+    late = {link: seconds for made in testers for link, seconds in made.history.neglected.items()}
+    if late and judged.outcome in {"fail", "warning"} and judged.reason != STALE:
+        link, seconds = max(late.items(), key=lambda item: item[1])
+        judged.outcome = "inconclusive"
+        judged.reason = (
+            f"our end was kept from sending anything in session {link} for a whole lease ({seconds:.1f} s)"
+        )
 
 
 def _verdict_row(run: Run, item: pytest.Item, judged: Judged, testers: list[Tester]) -> VerdictRow:

@@ -339,6 +339,18 @@ class Session:
             self._control(KeepAlive())
         return []
 
+    def neglected(self, now: float) -> float:
+        """Returns for how many seconds nothing was sent although KEEP_ALIVE was due; 0 below a lease.
+
+        The peer may end the session for that, or has done so.
+        """
+        if self.state is not State.OPEN:
+            return 0.0
+        ours, theirs = self._leases()
+        most = max(self.policy.keep_alive_period(ours, theirs), min(ours, theirs))
+        silence = now - self._last_sent
+        return silence if silence >= most else 0.0
+
     # Inside ------------------------------------------------------------------------------------------
 
     def _leases(self) -> tuple[float, float]:

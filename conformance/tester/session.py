@@ -488,6 +488,7 @@ class SessionEnd(End):
     # Time and bytes --------------------------------------------------------------------------------------
 
     def _tick(self, now: float) -> float | None:
+        self._own_up(now)
         if self.link.ended is not None:
             self._ticker.cancel()
             return None
@@ -501,7 +502,9 @@ class SessionEnd(End):
         """Takes in what came."""
         new = self._hear(seen)
         here = {id(item.message) for item in new}
-        for event in self._noting(self.session.receive_contents(seen.contents, time.monotonic())):
+        now = time.monotonic()
+        self._own_up(now)
+        for event in self._noting(self.session.receive_contents(seen.contents, now)):
             # Messages in a FRAME are in the inbox already; those that FRAGMENTs made whole are not.
             if isinstance(event, Received) and id(event.message) not in here:
                 carrier = next((one.message for one in new if isinstance(one.message, Fragment)), None)
@@ -514,6 +517,12 @@ class SessionEnd(End):
         if self.link.streamed:
             self.link.prefix, self.link.limit = self.session.prefix, self.session.limit
         self.flush()
+
+    def _own_up(self, now: float) -> None:
+        """Records that we were kept from sending anything for a whole lease."""
+        silence = self.session.neglected(now)
+        if silence:
+            self._tester.history.neglect(self.name, silence)
 
     def _noting(self, events: list[Event]) -> list[Event]:
         for event in events:

@@ -233,6 +233,18 @@ def test_keep_alive_goes_out_every_quarter_of_our_lease_when_nothing_else_did() 
     assert session.next_deadline() == pytest.approx(6.5)
 
 
+def test_session_that_we_neglect_for_a_whole_lease_is_told() -> None:
+    session = opened(lease=1)
+    assert session.neglected(0.99) == 0.0
+    assert session.neglected(1.5) == pytest.approx(1.5)
+    session.tick(0.25)
+    sent(session, 0.25)
+    assert session.neglected(1.2) == 0.0
+    session.tick(1.5)
+    assert session.state is State.CLOSED
+    assert session.neglected(9.0) == 0.0
+
+
 def test_silent_node_is_given_up_after_the_smaller_lease() -> None:
     session = opened(lease=1)
     session.receive(bytes(KeepAlive()), 0.5)

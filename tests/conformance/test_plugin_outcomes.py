@@ -377,6 +377,31 @@ def test_failure_says_that_it_was_our_end_that_gave_up_and_why(tmp_path: Path) -
     assert f"    reason  {why}" in done.stdout
 
 
+NEGLECTED = """
+import time
+from conformance.plugin import req
+from scapy_layers.network import Push
+
+@req("ZN-INIT-001")
+def test_late(tester):
+    ours = tester.session(lease=1)
+    # As if the machine had no time for us.
+    time.sleep(1.5)
+    ours.expect(Push)
+
+@req("ZN-INIT-001")
+def test_in_time(tester):
+    tester.session().expect(Push)
+"""
+
+
+def test_node_is_not_blamed_where_our_end_was_silent_for_a_whole_lease(tmp_path: Path) -> None:
+    run_own(NEGLECTED, tmp_path, "--node", "ref")
+    late, in_time = sorted(verdicts(tmp_path / "run"), key=lambda row: row["test"], reverse=True)
+    assert (late["outcome"], in_time["outcome"]) == ("inconclusive", "fail")
+    assert late["reason"].startswith("our end was kept from sending anything in session ")
+
+
 ONE_PASSES = """
 from conformance.plugin import req
 
