@@ -19,8 +19,8 @@ from fuzz.cases import Cause
 from fuzz.known import Signature
 from fuzz.lab import LONGEST_LINGER, Tried
 from fuzz.oracles import Harm
-from fuzz.oracles.canary import Wrong
 from fuzz.oracles.service import NOTHING, UNREACHED
+from fuzz.oracles.trouble import Wrong
 from fuzz.player.history import history_of
 from fuzz.player.player import AGAIN
 from fuzz.regression import shortened, test_of

@@ -6,12 +6,12 @@ import re
 import time
 
 from fuzz.oracles.base import Harm, Objection, When, oracle
-from fuzz.oracles.canary import Trouble, Wrong
 from fuzz.oracles.machine import TURN, Watch
 from fuzz.oracles.pace import limit
 from fuzz.oracles.patient import Patient
 from fuzz.oracles.places import place_of
 from fuzz.oracles.service import NOBODY, Served, Step, close_words
+from fuzz.oracles.trouble import Trouble, Wrong
 from fuzz.player import Ending, Played
 from scapy_layers.codes import CloseReason
 

@@ -15,33 +15,40 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Container
-from dataclasses import dataclass
-from enum import StrEnum
 
 from conformance.nodes.base import Node
-from conformance.session.lanes import Consecutive, LaneKey, lane_of
 from conformance.tester import Fencing
 from fuzz.oracles.base import Harm, Spot
 from fuzz.oracles.besides import BESIDES
 from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
 from fuzz.oracles.fresh import EXCHANGES, EXCHANGES_AGAIN, Fresh
 from fuzz.oracles.machine import TURN, Turns, Watch
+from fuzz.oracles.reading import (
+    ROOMY,
+    Joiner,
+    Numbering,
+    Unread,
+    has_lanes,
+    head_of,
+    id_of,
+    lease_of,
+    to_others,
+)
 from fuzz.oracles.service import close_words, door_to, question_of
-from fuzz.player import Answer, Answers, NotReached, Pipe, Player, Trace, run
-from fuzz.player.answers import FENCE_ID, OURS, vle
-from fuzz.player.fitting import FRAME_R, batches, fragments
+from fuzz.oracles.trouble import MUTE, OUTLIVE, Trouble, Wrong
+from fuzz.player import Answer, NotReached, Pipe, Player, Trace, run
+from fuzz.player.answers import OURS
+from fuzz.player.fitting import batches, fragments
 from fuzz.player.pipe import FIRST_SN
 from fuzz.states import State
 from scapy_layers import extensions as ext
 from scapy_layers.batch import contents, prefixed
-from scapy_layers.codes import Enc, InterestMode, NetworkId, Priority, QueryTarget, TransportId
+from scapy_layers.codes import InterestMode, NetworkId, Priority, QueryTarget
 from scapy_layers.data import Put, Query, Reply
 from scapy_layers.declarations import DeclareKeyExpr, DeclareQueryable, DeclareSubscriber, DeclareToken
-from scapy_layers.errors import WireError
-from scapy_layers.message import Message
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
-from scapy_layers.primitives import VLE_BYTES, Reader, write_vle
-from scapy_layers.transport import Close, Fragment, Frame, KeepAlive
+from scapy_layers.primitives import write_vle
+from scapy_layers.transport import Close, Frame, KeepAlive
 
 TRACE_BYTES = 1 << 20
 """So much of what the canary said is remembered."""
@@ -102,127 +109,13 @@ SPREAD = 64
 PIECE = 40_000
 """So much of a large publication goes in one FRAGMENT, or less where the node has agreed to smaller batches."""
 
-ROOMY = 512
-"""In batches of so many bytes all that others are to get of ours has room, with all that a node may add."""
-
-MOST_JOINED = 1 << 20
-"""So many bytes of a message in FRAGMENTs are kept: no message to our sessions is nearly as long."""
-
 STEP = 0.02
 
 SLOW_TIMES = 4
 """A node that takes long when it is fresh is waited for so many times as long, wherever that is more."""
 
-LONGEST_FORM, MOST_FORMS = 256, 256
-"""Bytes of a FRAME that are compared with those that came before, and how many of these are remembered."""
-
 URGENT = ext.QoS(D=1, E=1)
 """What the canary sends may not be dropped and does not wait for company."""
-
-_ID = 0x1F
-_MORE = 0x80
-
-
-class Wrong(StrEnum):
-    """What can be wrong with the canary: the words of a place."""
-
-    LOST = "publication lost"
-    UNJOINED = "publication in fragments lost"
-    UNNAMED = "publication by an alias lost"
-    LARGE_LOST = "large publication lost"
-    LARGE_CHANGED = "large publication changed"
-    UNRANKED = "publication of another priority lost"
-    SILENT = "publications do not arrive"
-    LATE = "long without an answer"
-    CHANGED = "publication changed"
-    TWICE = "publication twice"
-    REORDERED = "publications out of order"
-    ASTRAY = "publication for another key"
-    UNREPLIED = "query does not arrive"
-    NO_REPLY = "reply does not arrive"
-    REPLY_CHANGED = "reply changed"
-    REPLY_ASTRAY = "reply to another query"
-    MUTE = "session not answered"
-    ENDED = "session ended"
-    MISNUMBERED = "sequence number out of turn"
-    UNASKED = "answer to a query of another session"
-    COMMON_SILENT = "publications for a common key do not arrive"
-    COMMON_CHANGED = "publication for a common key changed"
-    COMMON_TWICE = "publication for a common key twice"
-    UNTOLD = "token is not told"
-    STUCK = "token of a session that has ended is told"
-    INHERITED = "publication for a session that has ended"
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Something that is wrong with the canary.
-
-    Attributes:
-        wrong: What.
-        how: More words for the place, such as the reason of a CLOSE.
-        detail: One line for people.
-    """
-
-    wrong: Wrong
-    how: str
-    detail: str
-
-    @property
-    def place(self) -> str:
-        """The words for an objection."""
-        return f"{self.wrong}: {self.how}" if self.how else str(self.wrong)
-
-
-class Unread(Answers):
-    """Leaves alone what carries a word of ours: the canary knows what it must look like.
-
-    Args:
-        word: The word.
-    """
-
-    def __init__(self, word: bytes) -> None:
-        super().__init__()
-        self._word = word
-
-    def read(self, batch: bytes, time_ns: int, pipe: Pipe | None = None) -> Answer:
-        """See Answers."""
-        if self._word in batch:
-            return Answer(time_ns, batch, (), "", "", 0, None)
-        return super().read(batch, time_ns, pipe)
-
-
-class Joiner:
-    """Puts together what comes in FRAGMENTs.
-
-    Args:
-        answers: Reads what has become whole.
-    """
-
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
-        self._parts: dict[tuple[Pipe, LaneKey], bytes] = {}
-
-    def take(self, pipe: Pipe, answer: Answer) -> list[Answer]:
-        """Returns an answer as it is, or its messages one by one, with a FRAME for each FRAGMENT that ends a message."""
-        messages = contents(answer.batch).messages
-        if not any(isinstance(message, Fragment) for message in messages):
-            return [answer]
-        whole: list[Answer] = []
-        for message in messages:
-            if not isinstance(message, Fragment):
-                whole.append(self._answers.read(bytes(message), answer.time_ns))
-                continue
-            key = pipe, lane_of(message)
-            if any(isinstance(one, ext.First) for one in message.extensions or ()):
-                self._parts[key] = b""
-            # A node may never end what it has begun.
-            self._parts[key] = (self._parts.get(key, b"") + bytes(message.data))[:MOST_JOINED]
-            if not message.M:
-                batch = FRAME_R + b"\0" + self._parts.pop(key)
-                whole.append(self._answers.read(batch, answer.time_ns))
-                pipe.finals += whole[-1].finals
-        return whole
 
 
 class Canary:
@@ -274,9 +167,9 @@ class Canary:
         self._player = Player(door_to(node), reply, Fencing(node.fence), rng, self.trace, Unread(word))
         key = f"@zenoh-harness/canary/{rng.getrandbits(64):016x}"
         self.key = key
-        self._push = _head(Push(key_suffix=key, extensions=[URGENT], body=Put(data=b"")), b"\0")
-        self._named_push = _head(Push(key_scope=1, M=1, extensions=[URGENT], body=Put(data=b"")), b"\0")
-        self._request = _head(
+        self._push = head_of(Push(key_suffix=key, extensions=[URGENT], body=Put(data=b"")), b"\0")
+        self._named_push = head_of(Push(key_scope=1, M=1, extensions=[URGENT], body=Put(data=b"")), b"\0")
+        self._request = head_of(
             Request(
                 request_id=0,
                 key_suffix=key,
@@ -289,7 +182,7 @@ class Canary:
             ),
             b"0" * (WORD + 1 + DIGITS),
         )
-        self._response = _head(
+        self._response = head_of(
             Response(request_id=0, key_suffix=key, extensions=[URGENT], body=Reply(body=Put(data=b""))),
             b"\0",
         )
@@ -323,9 +216,8 @@ class Canary:
         self._query = self._queried = self._replied = 0
         self._query_at = 0.0
         self._wrong: deque[Trouble] = deque()
-        self._consecutive: dict[Pipe, Consecutive] = {}
+        self._numbering = Numbering(word)
         self._uncounted: list[tuple[Pipe, bytes]] = []
-        self._forms: dict[tuple[bytes, bool], LaneKey] = {}
         self._joiner = Joiner(self._player.answers)
         self._keep_at = 0.0
         self._said_at: dict[Pipe, float] = {}
@@ -347,7 +239,7 @@ class Canary:
         self.pipes = [self.publisher, self.subscriber, self.idler]
         self._said_at = dict.fromkeys(self.pipes, now)
         # A node may take the shorter of two leases, its own.
-        lease = min(_lease_of(pipe) for pipe in self.pipes)
+        lease = min(lease_of(pipe) for pipe in self.pipes)
         self._keep, self._neglect = min(KEEP_SECONDS, lease / 4), min(NEGLECT_SECONDS, lease / 2)
         for body in (
             DeclareSubscriber(entity_id=1, key_suffix=self.key),
@@ -436,14 +328,14 @@ class Canary:
         if self.publisher.stream and not fresh.tokens:
             wrong = self._wrong_token()
             fresh.tokens = wrong is None
-            self.tokens = wrong is None or wrong in _OUTLIVE
-            if wrong in _OUTLIVE:
-                self._note(wrong, _OUTLIVE[wrong])
+            self.tokens = wrong is None or wrong in OUTLIVE
+            if wrong in OUTLIVE:
+                self._note(wrong, OUTLIVE[wrong])
 
     def _try_besides(self) -> None:
         """Sees what it carries besides, up to the first size and the first priority that it does not."""
         known = self._fresh.besides
-        lost = set() if _has_lanes(self.publisher) else {True}
+        lost = set() if has_lanes(self.publisher) else {True}
         for place, one in enumerate(BESIDES):
             ranked, spot = one.priority != Priority.DATA, (Harm.DISTURBED, f"not to be tried: {one}")
             if ranked in lost or spot in self._unjudged:
@@ -646,9 +538,7 @@ class Canary:
             elif "PUSH" in answer.names and pipe is not self.publisher:
                 self._stray(pipe, answer)
             elif (
-                pipe is not self.publisher
-                and _ANSWERS.intersection(answer.names)
-                and _to_others(answer.batch)
+                pipe is not self.publisher and _ANSWERS.intersection(answer.names) and to_others(answer.batch)
             ):
                 self._note(Wrong.UNASKED, "a session receives an answer although it asked nothing")
         if pipe.finals > pipe.fences:
@@ -678,42 +568,9 @@ class Canary:
     def _count(self) -> None:
         """Sees whether the numbers of what came follow one another."""
         for pipe, batch in self._uncounted:
-            numbers = self._consecutive.setdefault(pipe, Consecutive())
-            framed = self._framed(batch)
-            wrong = (
-                numbers.wrong(contents(batch).messages) if framed is None else numbers.off("FRAME", *framed)
-            )
-            if wrong:
+            if wrong := self._numbering.wrong(pipe, batch):
                 self._note(Wrong.MISNUMBERED, f"the node skips or repeats sequence numbers: {wrong}")
         self._uncounted.clear()
-
-    def _framed(self, batch: bytes) -> tuple[LaneKey, int] | None:
-        """Returns lane and number of a batch that is one FRAME as one before, what we have sent in it aside; else None.
-
-        To take each apart would cost as much as all else that a beat does.
-        """
-        if not batch or batch[0] & _ID != TransportId.FRAME:
-            return None
-        behind = 1
-        while behind < len(batch) and batch[behind] & _MORE:
-            behind += 1
-        if behind == len(batch) or behind > VLE_BYTES:
-            return None
-        at = batch.find(self._word)
-        ours = at > 0
-        form = batch[:1] + batch[behind + 1 : at - 1 if ours else len(batch)]
-        # The length of what we have sent stands in front of it, and nothing behind.
-        if len(form) > LONGEST_FORM or (ours and batch[at - 1] != len(batch) - at):
-            return None
-        lane = self._forms.get((form, ours))
-        if lane is None:
-            if len(self._forms) >= MOST_FORMS:
-                return None
-            messages = contents(batch).messages
-            if len(messages) != 1 or not isinstance(messages[0], Frame):
-                return None
-            lane = self._forms[form, ours] = lane_of(messages[0])
-        return lane, vle(batch[1 : behind + 1])
 
     def _find(self, pipe: Pipe, batch: bytes) -> None:
         """Finds what carries our word in a batch."""
@@ -732,7 +589,7 @@ class Canary:
                 if kind == b"f" and pipe is self.subscriber:
                     self._came_joined(number, whole=whole)
                 elif kind == b"r" or pipe is self.publisher:
-                    self._came_back(number, _id_of(batch, NetworkId.RESPONSE), whole=whole)
+                    self._came_back(number, id_of(batch, NetworkId.RESPONSE), whole=whole)
                 else:
                     self._arrived(number, whole=whole)
             at = batch.find(self._word, behind)
@@ -795,7 +652,7 @@ class Canary:
 
     def _serve(self, batch: bytes, number: int) -> None:
         """Replies to a query."""
-        request = _id_of(batch, NetworkId.REQUEST)
+        request = id_of(batch, NetworkId.REQUEST)
         if request is None:
             return
         rid = write_vle(request)
@@ -989,7 +846,7 @@ class Canary:
             return self.trouble()
         if wrong is Wrong.MUTE:
             return self._of_end() or MUTE
-        return Trouble(wrong, "", _OUTLIVE.get(wrong, f"a {wrong} although sessions are answered"))
+        return Trouble(wrong, "", OUTLIVE.get(wrong, f"a {wrong} although sessions are answered"))
 
     def _wrong_token(self, *, at_once: bool = True) -> Wrong | None:
         """Returns what is wrong with what a session of ours declares that ends; None when nothing is."""
@@ -1250,79 +1107,7 @@ class Canary:
         return Trouble(Wrong.SILENT, "", f"publications do not arrive {how}")
 
 
-MUTE = Trouble(Wrong.MUTE, "", "a session is no longer answered")
-
-
-def _head(message: Message, blank: bytes) -> bytes:
-    """Returns a message without what stands at its end."""
-    raw = bytes(message)
-    assert raw.endswith(blank)
-    return raw[: -len(blank)]
-
-
-def _has_lanes(pipe: Pipe) -> bool:
-    """Tells whether both ends of a session have agreed on lanes, and a small publication fits into a batch."""
-    if 0 < pipe.facts.get("room", 0) < ROOMY:
-        return False
-    return any(
-        isinstance(one, ext.QoSOffer)
-        for message in contents(pipe.facts["init_ack"]).messages
-        for one in message.extensions or ()
-    )
-
-
-def _to_others(batch: bytes) -> bool:
-    """Tells whether there is an answer in a batch that is none to a fence; others may reply to those that they are handed."""
-    return any(
-        isinstance(inside, Response | ResponseFinal) and inside.request_id != FENCE_ID
-        for message in contents(batch).messages
-        for inside in getattr(message, "messages", None) or ()
-    )
-
-
-def _lease_of(pipe: Pipe) -> float:
-    """Returns the seconds of the lease that the node has named in a session."""
-    opened = pipe.facts["open_ack"]
-    lease = vle(opened[1:])
-    return float(lease if opened[0] & _SECONDS else lease / 1000)
-
-
-_SECONDS = 0x40
-"""Flag T of OPEN."""
-
-_OUTLIVE = {
-    Wrong.STUCK: f"a {Wrong.STUCK} although sessions are answered",
-    Wrong.INHERITED: "a new session receives what an ended session had subscribed to",
-}
-"""What of a session outlives it."""
-
 _CLOSE = prefixed(bytes(Close(reason=0)))
 _KEEP_ALIVE = bytes(KeepAlive())
 _ANSWERS = frozenset({"RESPONSE", "RESPONSE_FINAL"})
 _COMMON = frozenset(key.encode() for key in COMMON)
-
-
-def _id_of(batch: bytes, kind: NetworkId) -> int | None:
-    """Returns the request id of the first query or reply in a batch; None when there is none."""
-    reader = Reader(batch)
-    try:
-        header = reader.u8()
-        if header & _ID == TransportId.FRAME:
-            reader.vle()
-            more = header & _MORE
-            while more:
-                one = reader.u8()
-                more = one & _MORE
-                if one >> 5 & 3 == Enc.Z64:
-                    reader.vle()
-                elif one >> 5 & 3 == Enc.ZBUF:
-                    reader.take(reader.vle())
-            if reader.u8() & _ID == kind:
-                return int(reader.vle())
-    except WireError:
-        return None
-    for message in contents(batch).messages:
-        for inside in getattr(message, "messages", None) or ():
-            if isinstance(inside, Request if kind is NetworkId.REQUEST else Response):
-                return int(inside.request_id)
-    return None

@@ -50,9 +50,9 @@ from fuzz.findings import (
 from fuzz.lab import Lab, Part, Tried
 from fuzz.oracles import Harm, Patient, canary
 from fuzz.oracles.besides import BESIDES, LARGE
-from fuzz.oracles.canary import Wrong
 from fuzz.oracles.common import COMMON
 from fuzz.oracles.fresh import EXCHANGES
+from fuzz.oracles.trouble import Wrong
 from fuzz.player import Answer, Ending, Played
 from fuzz.player.pipe import EARLY
 from fuzz.regression import LATE, _source, fails_on, flat, placed, shortened

@@ -8,11 +8,11 @@ import pytest
 
 from fuzz.oracles import PAUSE, Harm, Objection, Patient, When, place_of
 from fuzz.oracles.alive import HELD_UP, LONG_PAUSE, objection_of
-from fuzz.oracles.canary import MUTE
 from fuzz.oracles.machine import Watch
 from fuzz.oracles.patient import AFTERMATH, SURVIVED, hurried
 from fuzz.oracles.places import in_file
 from fuzz.oracles.service import NOTHING, Served, Step, question_of
+from fuzz.oracles.trouble import MUTE
 from fuzz.player import Ending, Played
 from scapy_layers.batch import contents, prefixed
 from scapy_layers.data import Put

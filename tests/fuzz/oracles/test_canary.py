@@ -18,19 +18,12 @@ from conformance.nodes import node_of
 from fuzz.lab import Lab
 from fuzz.oracles import Harm, Objection, Patient, Spot, When
 from fuzz.oracles.besides import BESIDES, LARGE
-from fuzz.oracles.canary import (
-    LEAST_LOOKS,
-    MOST_JOINED,
-    NEGLECT_SECONDS,
-    ODD_AGE,
-    WAITING_MS,
-    Canary,
-    Joiner,
-    Wrong,
-)
+from fuzz.oracles.canary import LEAST_LOOKS, NEGLECT_SECONDS, ODD_AGE, WAITING_MS, Canary
 from fuzz.oracles.common import COMMON
 from fuzz.oracles.fresh import CALLS, EXCHANGES
+from fuzz.oracles.reading import MOST_JOINED, Joiner
 from fuzz.oracles.service import Caller, Served, Step
+from fuzz.oracles.trouble import Wrong
 from fuzz.player import Answers, Pipe, Played, run
 from fuzz.player.answers import FENCE_ID
 from fuzz.player.fitting import FRAME_R
@@ -423,7 +416,7 @@ def test_numbers_are_followed_in_batches_of_any_form(patient: Patient, reliable:
         batch(17, inside=final),
     ]
     pipe = birds.idler
-    birds._consecutive.clear()
+    birds._numbering._consecutive.clear()
     birds._uncounted = [(pipe, one) for one in in_turn]
     birds._count()
     assert not birds._wrong

@@ -10,7 +10,8 @@ from conformance.config import RunConfig
 from conformance.nodes import node_of
 from fuzz.lab import Lab
 from fuzz.oracles import Harm
-from fuzz.oracles.canary import LOOKS, RARE_LOOKS, Wrong
+from fuzz.oracles.canary import LOOKS, RARE_LOOKS
+from fuzz.oracles.trouble import Wrong
 from fuzz.regression import fails_on
 from tests.fuzz.planted import FAULTS, command
 

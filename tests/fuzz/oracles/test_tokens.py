@@ -12,7 +12,8 @@ from conformance.config import RunConfig
 from conformance.nodes import node_of
 from fuzz.lab import Lab
 from fuzz.oracles import Harm, Patient, When
-from fuzz.oracles.canary import Canary, Wrong
+from fuzz.oracles.canary import Canary
+from fuzz.oracles.trouble import Wrong
 from fuzz.player import Pipe
 from fuzz.regression import fails_on
 from fuzz.stages import stage_for
