@@ -191,7 +191,7 @@ def tokens(patient: Patient, played: Played | None) -> Objection | None:
     """Tokens come and go with their session."""
     birds = patient.canary
     now = time.perf_counter()
-    if birds is None or not birds.tokens:
+    if birds is None or not birds.guests.tokens:
         return None
     if not patient.thorough and now - patient.tokens_at < TOKENS_SECONDS:
         return None

@@ -22,6 +22,7 @@ from fuzz.oracles.base import Harm, Spot
 from fuzz.oracles.besides import BESIDES
 from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
 from fuzz.oracles.fresh import EXCHANGES, EXCHANGES_AGAIN, Fresh
+from fuzz.oracles.guests import Guests
 from fuzz.oracles.machine import TURN, Turns, Watch
 from fuzz.oracles.reading import (
     ROOMY,
@@ -36,19 +37,19 @@ from fuzz.oracles.reading import (
 )
 from fuzz.oracles.service import close_words, door_to, question_of
 from fuzz.oracles.trouble import MUTE, OUTLIVE, Trouble, Wrong
-from fuzz.player import Answer, NotReached, Pipe, Player, Trace, run
+from fuzz.player import Answer, Pipe, Player, Trace
 from fuzz.player.answers import OURS
 from fuzz.player.fitting import batches, fragments
 from fuzz.player.pipe import FIRST_SN
 from fuzz.states import State
 from scapy_layers import extensions as ext
-from scapy_layers.batch import contents, prefixed
-from scapy_layers.codes import InterestMode, NetworkId, Priority, QueryTarget
+from scapy_layers.batch import contents
+from scapy_layers.codes import NetworkId, Priority, QueryTarget
 from scapy_layers.data import Put, Query, Reply
-from scapy_layers.declarations import DeclareKeyExpr, DeclareQueryable, DeclareSubscriber, DeclareToken
-from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
+from scapy_layers.declarations import DeclareKeyExpr, DeclareQueryable, DeclareSubscriber
+from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
 from scapy_layers.primitives import write_vle
-from scapy_layers.transport import Close, Frame, KeepAlive
+from scapy_layers.transport import Frame, KeepAlive
 
 TRACE_BYTES = 1 << 20
 """So much of what the canary said is remembered."""
@@ -139,7 +140,10 @@ class Canary:
         baseline: Latency of a fresh node in seconds, the median.
         recent: Seconds that the latest exchanges took.
         common: What goes through keys that cases use.
-        tokens: Who asks is told of tokens, as far as was seen when the node was fresh.
+        guests: Sessions that come and go, and what is left of them.
+        key: What is published on.
+        question: What asks the node whether it is done; empty when nobody can ask it.
+        player: Makes the links.
         pipes: The links.
         trace: What went over them.
     """
@@ -163,8 +167,8 @@ class Canary:
         self._word = word
         self._fillers = [rng.randbytes(FILLER + number % SPREAD) for number in range(256)]
         self.trace = Trace(TRACE_BYTES)
-        self._question = question_of(node.fence)
-        self._player = Player(door_to(node), reply, Fencing(node.fence), rng, self.trace, Unread(word))
+        self.question = question_of(node.fence)
+        self.player = Player(door_to(node), reply, Fencing(node.fence), rng, self.trace, Unread(word))
         key = f"@zenoh-harness/canary/{rng.getrandbits(64):016x}"
         self.key = key
         self._push = head_of(Push(key_suffix=key, extensions=[URGENT], body=Put(data=b"")), b"\0")
@@ -197,13 +201,7 @@ class Canary:
         self.baseline = 0.0
         self.recent: deque[float] = deque(maxlen=EXCHANGES)
         self.common = CommonKeys(rng)
-        self.tokens = False
-        self._told = False
-        self._guests = 0
-        self._ended = (
-            ""  # key of the token of the last session that has ended, if nobody has asked for it since
-        )
-        self._left = ""  # key of the subscriber of the last one
+        self.guests = Guests(self)
         self._extra = self._extra_seen = self._number = self._seen = 0
         self._keep, self._neglect = KEEP_SECONDS, NEGLECT_SECONDS
         self._sent_at = 0.0
@@ -218,7 +216,7 @@ class Canary:
         self._wrong: deque[Trouble] = deque()
         self._numbering = Numbering(word)
         self._uncounted: list[tuple[Pipe, bytes]] = []
-        self._joiner = Joiner(self._player.answers)
+        self._joiner = Joiner(self.player.answers)
         self._keep_at = 0.0
         self._said_at: dict[Pipe, float] = {}
         self._excused: dict[Pipe, float] = {}
@@ -232,9 +230,9 @@ class Canary:
         Raises:
             NotReached: It does not open them.
         """
-        self.publisher = self._player.reach(State.OPEN, "publisher")
-        self.subscriber = self._player.reach(State.OPEN, "subscriber")
-        self.idler = self._player.reach(State.OPEN, "idler")
+        self.publisher = self.player.reach(State.OPEN, "publisher")
+        self.subscriber = self.player.reach(State.OPEN, "subscriber")
+        self.idler = self.player.reach(State.OPEN, "idler")
         now = time.perf_counter()
         self.pipes = [self.publisher, self.subscriber, self.idler]
         self._said_at = dict.fromkeys(self.pipes, now)
@@ -245,7 +243,7 @@ class Canary:
             DeclareSubscriber(entity_id=1, key_suffix=self.key),
             DeclareQueryable(entity_id=2, key_suffix=self.key, extensions=[COMPLETE]),
         ):
-            self._say(self.subscriber, bytes(Declare(body=body)))
+            self.say(self.subscriber, bytes(Declare(body=body)))
         self.asked = self.answers(self.subscriber, self.reply) and self.answers(self.publisher, self.reply)
         self._measure()
         if self.routes:
@@ -260,7 +258,7 @@ class Canary:
             self._wrong = deque(trouble for trouble in self._wrong if trouble.wrong is not Wrong.ASTRAY)
         if not self.routes and not self.replies:
             # A node that carries nothing may be a small one, which takes few links.
-            self._player.links.pop("idler").close()
+            self.player.links.pop("idler").close()
             self.pipes.remove(self.idler)
 
     def _measure(self) -> None:
@@ -272,7 +270,7 @@ class Canary:
         known = self._fresh.exchanges
         for _ in range(EXCHANGES_AGAIN if len(known) == EXCHANGES else EXCHANGES):
             self._send()
-            self._hear(self._complete, self.reply if not self.recent else self._usual(2 * ODD_AGE))
+            self.hear(self._complete, self.reply if not self.recent else self._usual(2 * ODD_AGE))
             if not self.recent and self._seen < self._number:
                 self.routes = False
             if self._replied < self._query:
@@ -290,17 +288,17 @@ class Canary:
             bytes(Declare(body=DeclareKeyExpr(key_id=number, key_suffix=key)))
             for number, key in enumerate(keys, 1)
         )
-        self._say(self.publisher, first)
+        self.say(self.publisher, first)
         self.named = True
         for _ in range(0 if self._fresh.aliases else 2):
             self._send()
-            self.named = self._hear(self._complete, self.reply)
+            self.named = self.hear(self._complete, self.reply)
             if not self.named:
                 # It may still come.
                 self._given_up, self._seen, self._replied = self._number, self._number, self._query
                 return
         self._fresh.aliases = True
-        self._say(self.publisher, *others)
+        self.say(self.publisher, *others)
 
     def _try_fragments(self) -> None:
         """Sees whether publications arrive that go in fragments; behind it one is begun."""
@@ -308,7 +306,7 @@ class Canary:
         if not self._fresh.fragments:
             for _ in range(2):
                 self._send()
-                self._hear(self._complete, self._usual(2 * ODD_AGE))
+                self.hear(self._complete, self._usual(2 * ODD_AGE))
             self.joins = self._fresh.fragments = self._joined == self._whole > 0
         if self.joins:
             # Never ended: what goes in fragments on the other lane of the session is no part of it.
@@ -324,11 +322,12 @@ class Canary:
             missing = self._published_on(COMMON)
             fresh.common = tuple(key for key in COMMON if missing is not None and key not in missing)
         self.common.carried = fresh.common
-        self.tokens = fresh.tokens
+        guests = self.guests
+        guests.tokens = fresh.tokens
         if self.publisher.stream and not fresh.tokens:
-            wrong = self._wrong_token()
+            wrong = guests.wrong()
             fresh.tokens = wrong is None
-            self.tokens = wrong is None or wrong in OUTLIVE
+            guests.tokens = wrong is None or wrong in OUTLIVE
             if wrong in OUTLIVE:
                 self._note(wrong, OUTLIVE[wrong])
 
@@ -355,13 +354,13 @@ class Canary:
         self._extra = (self._extra // len(BESIDES) + 1) * len(BESIDES) + place
         watch = Watch()
         self._write(self.publisher, *self._extra_batches())
-        if not self._hear(self._has_come, self.odd_age):
+        if not self.hear(self._has_come, self.odd_age):
             for pipe in (self.publisher, self.subscriber):
                 if not self.answers(pipe, self.first_share):
                     return None
             # A node may hand on by another thread than the one that answers, and on other lanes later.
             ranked = BESIDES[place].priority != Priority.DATA
-            self._hear(self._has_come, self.reply if watch.busy or ranked else 2 * self.odd_age)
+            self.hear(self._has_come, self.reply if watch.busy or ranked else 2 * self.odd_age)
         return self._has_come()
 
     def _extra_batches(self) -> list[bytes]:
@@ -393,7 +392,7 @@ class Canary:
 
     def close(self) -> None:
         """Ends the sessions."""
-        self._player.close()
+        self.player.close()
 
     def keep(self) -> None:
         """Says KEEP_ALIVE where nothing was said for a while, and takes in what came. Cheap; called often."""
@@ -425,7 +424,8 @@ class Canary:
             return
         pipe.send(b"".join([part for batch in batches for part in (len(batch).to_bytes(2, "little"), batch)]))
 
-    def _say(self, pipe: Pipe, *messages: bytes) -> None:
+    def say(self, pipe: Pipe, *messages: bytes) -> None:
+        """Sends messages, each in as many batches as it needs."""
         self._write(pipe, *(batch for message in messages for batch in batches(message, pipe)))
 
     def _send(self, *, apart: bool = False) -> None:
@@ -500,7 +500,7 @@ class Canary:
             and (self._joined >= self._whole or not self.joins)
         )
 
-    def _hear(self, done: Callable[[], bool], seconds: float, watch: Watch | None = None) -> bool:
+    def hear(self, done: Callable[[], bool], seconds: float, watch: Watch | None = None) -> bool:
         """Takes in what comes until a condition holds, a session ends, or time has passed."""
         deadline = time.perf_counter() + seconds
         poll = select.poll()
@@ -530,7 +530,7 @@ class Canary:
         for answer in self._came(pipe):
             if OURS in answer.batch:
                 self._take_common(pipe, answer.batch)
-            self._told |= "D_TOKEN" in answer.names
+            self.guests.told |= "D_TOKEN" in answer.names
             if answer.close is not None:
                 pipe.facts["close"] = answer.close
             elif self._word in answer.batch:
@@ -657,7 +657,7 @@ class Canary:
             return
         rid = write_vle(request)
         reply = self._response[:1] + rid + self._response[2:] + self._payload(b"r", number)
-        self._say(self.subscriber, reply + self._final + rid)
+        self.say(self.subscriber, reply + self._final + rid)
         if time.perf_counter() - self._query_at > WAITING_MS / 2000:
             # We were at something else when it came, and by now the node may have given it up.
             self._replied = max(self._replied, number)
@@ -704,20 +704,18 @@ class Canary:
 
     def answered(self, seconds: float) -> bool:
         """Tells whether the node answers in one of the sessions that were asked, in time."""
-        return self._hear(
-            lambda: any(pipe.finals >= wanted for pipe, wanted in self._wanted.items()), seconds
-        )
+        return self.hear(lambda: any(pipe.finals >= wanted for pipe, wanted in self._wanted.items()), seconds)
 
     def answers(self, pipe: Pipe, seconds: float) -> bool:
         """Asks the node in one of the sessions whether it is done; tells whether it answers in time."""
         wanted = self._question_in(pipe)
-        return bool(self._question) and self._hear(lambda: pipe.finals >= wanted, seconds)
+        return bool(self.question) and self.hear(lambda: pipe.finals >= wanted, seconds)
 
     def _question_in(self, pipe: Pipe) -> int:
         """Asks in a session; returns how many answers show that all that was sent before it was dealt with."""
         pipe.fences += 1
-        if self._question:
-            self._say(pipe, self._question)
+        if self.question:
+            self.say(pipe, self.question)
         return pipe.fences
 
     def beat(self) -> Trouble | None:
@@ -725,7 +723,7 @@ class Canary:
         if not self.routes and not self.replies:
             return self._beat_of_fences()
         self._send()
-        if self._hear(self._complete, PROMPT) and not self._wrong and self.gone is None:
+        if self.hear(self._complete, PROMPT) and not self._wrong and self.gone is None:
             return None
         return self.trouble()
 
@@ -747,7 +745,7 @@ class Canary:
             if number >= LEAST_LOOKS and time.perf_counter() - began > seconds:
                 break
             self._send(apart=number % 4 in (1, 2))
-            if not self._hear(self._settled, self.odd_age) or not self._complete():
+            if not self.hear(self._settled, self.odd_age) or not self._complete():
                 trouble = self.trouble() or self._overdue()
                 if trouble is not None:
                     return trouble
@@ -805,25 +803,25 @@ class Canary:
             return ()
         common = self.common
         common.begin()
-        self._say(self.subscriber, declared(keys))
+        self.say(self.subscriber, declared(keys))
         if not self.answers(self.subscriber, self.first_share):
             return None
         if overlapping:
-            self._say(self.publisher, declared(keys), undeclared(len(keys)))
+            self.say(self.publisher, declared(keys), undeclared(len(keys)))
         missing = keys
         for _ in range(COMMON_TRIES):
             watch = Watch()
-            self._say(self.publisher, common.published(missing))
-            if not self._hear(lambda: not common.missing, self.odd_age):
+            self.say(self.publisher, common.published(missing))
+            if not self.hear(lambda: not common.missing, self.odd_age):
                 for pipe in (self.publisher, self.subscriber):
                     if not self.answers(pipe, self.first_share):
                         return None
                 # A node may hand on by another thread than the one that answers.
-                self._hear(lambda: not common.missing, self.reply if watch.busy else 2 * self.odd_age)
+                self.hear(lambda: not common.missing, self.reply if watch.busy else 2 * self.odd_age)
             missing = common.missing
             if not missing or self.gone is not None:
                 break
-        self._say(self.subscriber, undeclared(len(keys)))
+        self.say(self.subscriber, undeclared(len(keys)))
         # What comes twice is there by then.
         answered = self.answers(self.subscriber, self.first_share)
         return missing if answered else None
@@ -833,90 +831,16 @@ class Canary:
         return bool(self.common.carried) and self._published_on(self.common.carried, overlapping=True) == ()
 
     def look_at_tokens(self, *, at_once: bool = True) -> Trouble | None:
-        """Declares a token and a subscriber in a session that ends: both are known to the node, and no more behind that end.
-
-        Args:
-            at_once: The latter is asked for now, where a node may take a moment to see the end; else by the next look.
-        """
-        wrong = self._wrong_token(at_once=at_once)
+        """Has a session come and go, and looks what is left of it; see ``Guests.wrong``."""
+        wrong = self.guests.wrong(at_once=at_once)
         if wrong is None and at_once:
             # What one leaves behind shows in the next one.
-            wrong = self._wrong_token()
+            wrong = self.guests.wrong()
         if wrong is None:
             return self.trouble()
         if wrong is Wrong.MUTE:
             return self._of_end() or MUTE
         return Trouble(wrong, "", OUTLIVE.get(wrong, f"a {wrong} although sessions are answered"))
-
-    def _wrong_token(self, *, at_once: bool = True) -> Wrong | None:
-        """Returns what is wrong with what a session of ours declares that ends; None when nothing is."""
-        wrong = self._stuck_token()
-        if wrong is not None:
-            return wrong
-        self._guests += 1
-        key = f"{self.key}/{self._guests}"
-        player = self._player
-        try:
-            guest = player.reach(State.OPEN, "guest")
-            self._declare_as(guest, key)
-            told = self._tells_token(key, wanted=True)
-            guest.receive()
-            inherits = any("PUSH" in answer.names for answer in guest.inbox)
-            if told is False and guest.finals < guest.fences and not inherits:
-                # A node that has connected to us may ask us first, before it says that it is done.
-                return None
-        except NotReached:
-            # Whether new sessions are served is for others to say.
-            return None
-        finally:
-            if "guest" in player.links:
-                # By turns without a word and with CLOSE.
-                leaving = player.links.pop("guest")
-                leaving.farewell = _CLOSE if self._guests % 2 else b""
-                leaving.close()
-        if inherits or not told:
-            return Wrong.INHERITED if inherits else Wrong.MUTE if told is None else Wrong.UNTOLD
-        self._ended = key
-        return self._stuck_token() if at_once else None
-
-    def _declare_as(self, guest: Pipe, key: str) -> None:
-        """Declares a token and a subscriber in a new session; what the last one has subscribed to is published before."""
-        if self._left:
-            self._say(self.publisher, bytes(Push(key_suffix=self._left, body=Put(data=b"left"))))
-            self.answers(self.publisher, self.first_share)
-        player, self._left = self._player, key
-        for body in (
-            DeclareToken(entity_id=1, key_suffix=key),
-            DeclareSubscriber(entity_id=1, key_suffix=key),
-        ):
-            player.say(guest, bytes(Declare(body=body)), str(body.name))
-        if self.tokens:
-            player.fence(guest)
-        else:
-            run(player.fenced(guest))
-
-    def _stuck_token(self) -> Wrong | None:
-        """Returns what is wrong with the token of the last session that has ended; None when nothing is, or there is none."""
-        key, self._ended = self._ended, ""
-        told = self._tells_token(key, wanted=False) if key else False
-        return Wrong.STUCK if told else None if told is False else Wrong.MUTE
-
-    def _tells_token(self, key: str, *, wanted: bool) -> bool | None:
-        """Asks which tokens there are of a key, again where the answer is not the wanted one; None when none comes."""
-        interest = Interest(mode=InterestMode.CURRENT, interest_id=self._guests, tokens=1, key_suffix=key)
-        # A fresh node that does not tell at once is taken for one that never does.
-        until = time.perf_counter() + (self.reply if self.tokens or not wanted else 0.0)
-        pipe = self.subscriber
-        while True:
-            self._told = False
-            pipe.fences += 1
-            self._say(pipe, bytes(interest), self._question)
-            if not self._hear(lambda: pipe.finals >= pipe.fences, self.first_share):
-                return None
-            if self._told is wanted or time.perf_counter() >= until:
-                return self._told
-            # A node may take a moment to see the end of a link.
-            self._hear(lambda: False, PROMPT)
 
     def _settled(self) -> bool:
         return self._complete() or bool(self._wrong)
@@ -939,7 +863,7 @@ class Canary:
             return time.perf_counter() - began if answered else None
         seen = self._seen
         self._send()
-        return self.recent[-1] if self._hear(self._complete, self.patience) and self._seen > seen else None
+        return self.recent[-1] if self.hear(self._complete, self.patience) and self._seen > seen else None
 
     def trouble(self) -> Trouble | None:
         """Returns what is wrong; looks for what is overdue."""
@@ -1041,15 +965,15 @@ class Canary:
             if replied and read_at is None:
                 read_at = time.perf_counter()
             # A node may hand on by another thread than the one that answers.
-            if self._hear(self._settled, self.reply if watch.busy else 2 * self.odd_age):
+            if self.hear(self._settled, self.reply if watch.busy else 2 * self.odd_age):
                 return self._wrong.popleft() if self._wrong else None
         return self._missed("although sessions are answered", read_at)
 
     def _long_overdue(self) -> Trouble | None:
         """The same where sessions cannot be asked: only time tells, and more of it on a busy machine."""
         watch = Watch()
-        if self._hear(self._settled, self.patience, watch) or (
-            watch.busy and self._hear(self._settled, BUSY_TIMES * self.patience)
+        if self.hear(self._settled, self.patience, watch) or (
+            watch.busy and self.hear(self._settled, BUSY_TIMES * self.patience)
         ):
             return self._wrong.popleft() if self._wrong else None
         return self._missed(f"in {self.patience:g} s")
@@ -1096,7 +1020,7 @@ class Canary:
             )
         # The next one shows whether this one is lost, or all are.
         self._send()
-        if self._hear(lambda: self._seen >= self._number, self.reply):
+        if self.hear(lambda: self._seen >= self._number, self.reply):
             if by_alias:
                 detail = (
                     f"publication {number} does not arrive {how}, whose key is an alias; the next one does"
@@ -1107,7 +1031,6 @@ class Canary:
         return Trouble(Wrong.SILENT, "", f"publications do not arrive {how}")
 
 
-_CLOSE = prefixed(bytes(Close(reason=0)))
 _KEEP_ALIVE = bytes(KeepAlive())
 _ANSWERS = frozenset({"RESPONSE", "RESPONSE_FINAL"})
 _COMMON = frozenset(key.encode() for key in COMMON)

@@ -313,7 +313,7 @@ def test_publications_out_of_order_are_told_from_lost_ones(patient: Patient) -> 
     patient.canary._seen = patient.canary._number  # as if the first had come: the next one is sent
     patient.canary._seen -= 1
     patient.canary._number += 1
-    patient.canary._say(
+    patient.canary.say(
         patient.canary.publisher, patient.canary._push + patient.canary._payload(b"p", patient.canary._number)
     )
     seen = objection(patient)
@@ -377,7 +377,7 @@ def test_a_node_that_lets_everybody_wait_for_long_is_late(
     monkeypatch.setattr("fuzz.oracles.machine.BUSY", 2.0)
     assert patient.canary
     patient.canary._send()
-    patient.canary._hear(patient.canary._complete, REPLY)
+    patient.canary.hear(patient.canary._complete, REPLY)
     # However long it took at first.
     patient.canary.baseline = 0.0
     patient.canary._number += 1
@@ -452,12 +452,12 @@ def test_a_query_that_the_node_had_to_give_up_needs_no_reply(patient: Patient) -
     assert birds
     router_of(patient).without.add("replies")
     birds._send()
-    assert birds._hear(lambda: birds._queried == birds._query, REPLY)
+    assert birds.hear(lambda: birds._queried == birds._query, REPLY)
     # We have replied in time, and nobody answers anything until now.
     birds._query_at -= WAITING_MS / 1000
     assert birds.trouble() is None
     birds._send()
-    assert birds._hear(lambda: birds._queried == birds._query, REPLY)
+    assert birds.hear(lambda: birds._queried == birds._query, REPLY)
     birds._query_at -= 2 * ODD_AGE
     missed = birds.trouble()
     assert missed
@@ -572,7 +572,9 @@ def test_a_further_process_is_known_soon_and_as_well(tmp_path: Path) -> None:
             canary = patient.canary
             assert canary is not None
             said.append(canary.trace.end)
-            known.append((canary.named, canary.joins, canary.tokens, canary.besides, canary.common.carried))
+            known.append(
+                (canary.named, canary.joins, canary.guests.tokens, canary.besides, canary.common.carried)
+            )
             paces = patient.exchange, patient.opening, patient.declaring
             assert [len(pace.baseline) for pace in paces] == [EXCHANGES, CALLS, CALLS]
             assert canary.look(every=True) is canary.look_at_common() is canary.look_at_tokens() is None

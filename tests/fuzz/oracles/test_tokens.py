@@ -73,7 +73,7 @@ def test_real_node_tells_of_tokens(tmp_path: Path) -> None:
     config = RunConfig(node="pypi", run_dir=tmp_path, run_id="real", seed=1)
     with node_of(config) as node, closing(Canary(node, config.reply, random.Random())) as birds:
         birds.open()
-        assert birds.tokens
+        assert birds.guests.tokens
 
 
 def test_node_that_is_well_tells_of_tokens_as_long_as_they_are_there(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_end_of_a_token_is_asked_for_by_the_next_look_where_it_does_not_matter(
     config = RunConfig(node=command(fault), run_dir=tmp_path, run_id="planted", seed=1)
     with node_of(config) as node, closing(Canary(node, config.reply, random.Random())) as birds:
         birds.open()
-        assert birds.tokens
+        assert birds.guests.tokens
         if fault:
             player = stage_for("", node, config).player(random.Random())
             player.play(FAULTS[fault].trigger)

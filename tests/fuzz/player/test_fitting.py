@@ -108,7 +108,7 @@ def test_what_states_and_the_canary_say_fits_the_batches_that_the_node_has_agree
         player.leave()
         canary = Canary(node, 2.0, random.Random(1))
         canary.open()
-        assert all((canary.routes, canary.replies, canary.joins, canary.named, canary.tokens))
+        assert all((canary.routes, canary.replies, canary.joins, canary.named, canary.guests.tokens))
         assert [canary.look(), canary.look_at_common(), canary.look_at_tokens()] == [None] * 3
         canary.close()
 
