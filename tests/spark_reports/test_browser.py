@@ -188,6 +188,20 @@ def test_link_unfolds_and_unfilters_what_it_leads_to(tab: chromium.Tab, page: Pa
     assert tab.run(f"[{target}.hidden, {target}.open]") == [False, True]
 
 
+def test_what_has_the_focus_is_in_view_at_once(tab: chromium.Tab, page: Path) -> None:
+    tab.open(page)
+    where = (
+        "(({top, bottom}) => top < innerHeight && bottom > 0)(document.activeElement.getBoundingClientRect())"
+    )
+    seen = []
+    for _ in range(60):
+        for way in ("keyDown", "keyUp"):
+            tab.ask("Input.dispatchKeyEvent", type=way, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+        seen.append(tab.run(where))
+    assert all(seen)
+    assert tab.run("scrollY > innerHeight")
+
+
 def test_dark_and_light_follow_the_system_and_the_switch(tab: chromium.Tab, page: Path) -> None:
     tab.open(page)
     light = background(tab.picture())
