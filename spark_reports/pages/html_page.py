@@ -18,7 +18,7 @@ from spark_reports.folders import STATES
 from spark_reports.pages.grid import ORDER
 from spark_reports.pages.page import GLYPHS, Page, count, make_page
 from spark_reports.pages.svg import css_class
-from spark_reports.pages.text import NONE, one_line, percent, short, visible
+from spark_reports.pages.text import NONE, one_line, parameter, percent, short, visible
 
 # A wheel that spark-submit hands over stays a zip file.
 TEMPLATES = importlib.resources.files("spark_reports.pages") / "templates"
@@ -71,6 +71,7 @@ def _environment() -> jinja2.Environment:
         "percent": percent,
         "figure": figure,
         "one_line": one_line,
+        "parameter": parameter,
     }
     made.globals |= {
         "GLYPHS": GLYPHS,

@@ -50,6 +50,11 @@ def percent(share: float | None) -> str:
     return f"{rounded} %"
 
 
+def parameter(test: str) -> str:
+    """Returns what tells the tests of one function apart, ``z`` of ``test_x.py::test_y[z]``; empty for the only one."""
+    return test.partition("[")[2][:-1] if test.endswith("]") else ""
+
+
 def one_line(text: str) -> str:
     """Returns the text on one line."""
     return " ".join(text.split())

@@ -184,6 +184,20 @@ def test_failure_shows_expected_and_seen(parts: SimpleNamespace) -> None:
     assert re.search("Expected ?INIT ?Seen ?CLOSE", " ".join(Elements(html(found)).text.split()))
 
 
+def test_checks_that_differ_in_their_parameter_are_told_apart_while_folded(parts: SimpleNamespace) -> None:
+    test = "suite/test_x.py::test_y[{}]"
+    change = dataclasses.replace(example_report().changes[0], status=report.NEW_FAILURE)
+    found = example_report(
+        changes=tuple(dataclasses.replace(change, test=test.format(one)) for one in ("small", "large")),
+        troubles=tuple(
+            dataclasses.replace(parts.trouble(), test=test.format(one)) for one in ("odd", "even")
+        ),
+    )
+    folded = " ".join(re.findall(r"<summary>(.*?)</summary>", html(found), re.DOTALL))
+    for one in ("small", "large", "odd", "even"):
+        assert f">{one}<" in folded
+
+
 def test_page_names_the_first_release_that_differs(parts: SimpleNamespace) -> None:
     text = Elements(html(parts.report(differences=(parts.difference(differing=3),)))).text
     for words in ("1.9.0", "13 versions from 1.0.0 to 1.10.2; 2 more differ later", "as required"):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reports.pages.text import markdown, one_line, short, visible
+from spark_reports.pages.text import markdown, one_line, parameter, short, visible
 
 HOSTILE = [
     ("a\u202eb", "a\\u202eb"),
@@ -40,6 +40,20 @@ def test_long_text_is_cut_and_says_so() -> None:
     assert short("xx…", 3) == "xx…"
     assert short("x" * 100, 100) == "x" * 100
     assert short("a, b" + "x" * 10, 4) == "a, b… (10 more)"
+
+
+@pytest.mark.parametrize(
+    ("test", "told"),
+    [
+        ("suite/test_x.py::test_y[over tcp-large]", "over tcp-large"),
+        ("suite/test_x.py::test_y[[a]]", "[a]"),
+        ("suite/test_x.py::test_y", ""),
+        ("[", ""),
+        ("", ""),
+    ],
+)
+def test_parameter_is_what_tells_tests_of_one_function_apart(test: str, told: str) -> None:
+    assert parameter(test) == told
 
 
 def test_one_line_has_no_line_ends() -> None:
