@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 
-LOOK = 0.02
-"""Seconds between two looks whether there is still anything to wait for."""
+SOON, LOOK = 0.001, 0.02
+"""Seconds to the first look whether there is still anything to wait for, and between two of them when that takes long."""
 
 
 class Waited(Protocol):
@@ -55,18 +55,20 @@ def run(task: Task[T], hopeless: Callable[[], bool] | None = None) -> T:
     """
     try:
         wait = next(task)
-        quiet = 0.0
+        quiet, look = 0.0, SOON
         while True:
             began = time.perf_counter()
             left = wait.deadline - began
-            asked = left if hopeless is None else min(left, LOOK)
+            asked = left if hopeless is None else min(left, look)
             there = wait.pipe.wait(asked)
             # What a machine takes longer that stands still is not the node's.
             quiet += max(0.0, min(time.perf_counter() - began, asked))
-            if hopeless is None or there or wait.pipe.ended or left <= LOOK:
-                wait, quiet = task.send(quiet), 0.0
+            if hopeless is None or there or wait.pipe.ended or left <= look:
+                wait, quiet, look = task.send(quiet), 0.0, SOON
             elif hopeless():
                 wait = task.throw(GivenUp("the node failed in the meantime"))
+            else:
+                look = min(2 * look, LOOK)
     except StopIteration as ended:
         result: T = ended.value
         return result

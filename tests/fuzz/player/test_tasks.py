@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from fuzz.player.tasks import LOOK, GivenUp, Task, Wait, run
+from fuzz.player.tasks import LOOK, SOON, GivenUp, Task, Wait, run
 
 
 class Silent:
@@ -46,8 +46,13 @@ def test_a_task_waits_once_when_nothing_can_make_it_hopeless() -> None:
 def test_what_is_waited_for_in_vain_is_given_up() -> None:
     pipe = Silent()
     assert run(waiting(pipe, 100), lambda: len(pipe.asked) == 3) == "the node failed in the meantime"
-    assert len(pipe.asked) == 3
-    assert max(pipe.asked) < 1
+    assert pipe.asked == [SOON, 2 * SOON, 4 * SOON]
+
+
+def test_what_takes_long_is_looked_at_seldom() -> None:
+    pipe = Silent()
+    assert run(waiting(pipe, 100), lambda: len(pipe.asked) == 9) == "the node failed in the meantime"
+    assert pipe.asked[-2:] == [LOOK, LOOK]
 
 
 def test_a_task_that_is_not_hopeless_waits_to_its_deadline() -> None:
@@ -90,7 +95,7 @@ def test_a_machine_that_stands_still_is_not_the_nodes_silence(monkeypatch: pytes
     def timed(pipe: Silent) -> Task[float]:
         return (yield Wait(pipe, now[0] + 1))
 
-    assert run(timed(Frozen()), lambda: False) == LOOK
+    assert run(timed(Frozen()), lambda: False) == SOON
     assert run(timed(Frozen())) == 1
 
 
