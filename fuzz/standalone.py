@@ -56,6 +56,9 @@ for."""
 ALIASES = 40
 """The publisher has so many; the first one has to mean what it did whatever is declared behind it."""
 
+REPLIES = 2
+"""Alias of the queryable's key in its session."""
+
 WORD, DIGITS, FILLER, SPREAD = 16, 12, 24, 64
 """Bytes of what the canary sends: a word, behind it one byte for what it is, a number, and what has no meaning. A node
 may fail at one size and not at another: these are those of the oracles that saw it."""
@@ -706,6 +709,8 @@ class Canary:
         self._word = secrets.token_hex(WORD // 2).encode()
         self._number = 0
         self._replies = True
+        self._names_replies = False
+        self._asked = 0
         subscriber.declare_subscriber(self._key)
         subscriber.declare_queryable(self._key, complete=True)
         publisher.fence()
@@ -715,6 +720,10 @@ class Canary:
         for _ in range(FIRST_EXCHANGES):
             self.publish()
             self._replies = self._replies and self._carries_queries()
+        if self._named and self._replies:
+            subscriber.declare_alias(REPLIES, self._key)
+            self._names_replies = True
+            self._names_replies = self._carries_queries() and self._carries_queries()
         self._common = [key for key in COMMON if self._arrives_on(key)]
         self._tokens = self._joins = False
         self._first: Opened | None = None
@@ -871,10 +880,12 @@ class Canary:
             )
         )
         asked = self._subscriber.expect(Request).request_id
+        self._asked += 1
+        by_alias = self._names_replies and self._asked % 2
         self._subscriber.post(
             Response(
                 request_id=asked,
-                key_suffix=self._key,
+                **({"key_scope": REPLIES, "M": 1} if by_alias else {"key_suffix": self._key}),
                 extensions=[urgent],
                 body=Reply(body=Put(data=data)),
             ),

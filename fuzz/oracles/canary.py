@@ -104,6 +104,9 @@ FILLER = 24
 ALIASES = 40
 """The publisher has so many keys; the first one is used, as it must be whatever is declared behind it."""
 
+REPLIES = 2
+"""Alias of our queryable's key in its session: every other reply goes by it."""
+
 SPREAD = 64
 """Payloads have so many lengths in turn: a fault may show at a few of them only."""
 
@@ -135,6 +138,7 @@ class Canary:
         joins: Publications arrive that go in two fragments, of which the second is sent when the next look is taken: what
             cases do meanwhile is no part of them.
         named: Publications arrive whose key is an alias; every other one goes so.
+        named_replies: So do replies.
         besides: What it carries besides, as numbers of ``BESIDES``.
         asked: The node answers fences.
         baseline: Latency of a fresh node in seconds, the median.
@@ -186,16 +190,18 @@ class Canary:
             ),
             b"0" * (WORD + 1 + DIGITS),
         )
-        self._response = head_of(
-            Response(request_id=0, key_suffix=key, extensions=[URGENT], body=Reply(body=Put(data=b""))),
-            b"\0",
+        self._response, self._named_response = (
+            head_of(
+                Response(request_id=0, **where, extensions=[URGENT], body=Reply(body=Put(data=b""))), b"\0"
+            )
+            for where in ({"key_suffix": key}, {"key_scope": REPLIES, "M": 1})
         )
         self._final = bytes(ResponseFinal(request_id=0))[:1]
         self.publisher: Pipe
         self.subscriber: Pipe
         self.idler: Pipe
         self.pipes: list[Pipe] = []
-        self.routes = self.replies = self.asked = self.joins = self.named = False
+        self.routes = self.replies = self.asked = self.joins = self.named = self.named_replies = False
         # Whether the last one went by an alias, and the number of one that a fresh node did not hand on.
         self._by_alias, self._given_up = False, 0
         self.baseline = 0.0
@@ -211,7 +217,8 @@ class Canary:
         self.besides, self._lanes, self._missing = [], {}, set()
         self._alone = True
         self._foreign = 0
-        self._query = self._queried = self._replied = 0
+        # The last one is the last query that was replied to by an alias.
+        self._query = self._queried = self._replied = self._aliased = 0
         self._query_at = 0.0
         self._wrong: deque[Trouble] = deque()
         self._numbering = Numbering(word)
@@ -299,6 +306,19 @@ class Canary:
                 return
         self._fresh.aliases = True
         self.say(self.publisher, *others)
+        if self.replies:
+            self._try_named_replies()
+
+    def _try_named_replies(self) -> None:
+        """Sees whether replies arrive whose key is an alias."""
+        self.say(self.subscriber, bytes(Declare(body=DeclareKeyExpr(key_id=REPLIES, key_suffix=self.key))))
+        self.named_replies = True
+        for _ in range(0 if self._fresh.named_replies else 2):
+            self._send()
+            if not self.hear(self._complete, self.reply):
+                self.named_replies, self._replied = False, self._query
+                return
+        self._fresh.named_replies = True
 
     def _try_fragments(self) -> None:
         """Sees whether publications arrive that go in fragments; behind it one is begun."""
@@ -656,7 +676,11 @@ class Canary:
         if request is None:
             return
         rid = write_vle(request)
-        reply = self._response[:1] + rid + self._response[2:] + self._payload(b"r", number)
+        by_alias = self.named_replies and not number % 2
+        head = self._named_response if by_alias else self._response
+        if by_alias:
+            self._aliased = number
+        reply = head[:1] + rid + head[2:] + self._payload(b"r", number)
         self.say(self.subscriber, reply + self._final + rid)
         if time.perf_counter() - self._query_at > WAITING_MS / 2000:
             # We were at something else when it came, and by now the node may have given it up.
@@ -1005,8 +1029,20 @@ class Canary:
                 # The node was at something else, and had to give the query up before it read our reply. One that
                 # loses replies loses the next one too.
                 return None
-            return Trouble(Wrong.NO_REPLY, "", f"the reply to query {replied + 1} does not come back {how}")
+            return self._unreplied(replied + 1, how)
         return self._lost(how)
+
+    def _unreplied(self, number: int, how: str) -> Trouble:
+        """Returns what it means that a reply does not come back."""
+        detail = f"the reply to query {number} does not come back {how}"
+        if self._aliased < number:
+            return Trouble(Wrong.NO_REPLY, "", detail)
+        # The next one shows whether this one is lost, or all are.
+        self._send()
+        if self.hear(lambda: self._replied >= self._query, self.reply):
+            return Trouble(Wrong.UNNAMED_REPLY, "", f"{detail}, whose key is an alias; the next one does")
+        self._replied = self._query
+        return Trouble(Wrong.NO_REPLY, "", detail)
 
     def _lost(self, how: str) -> Trouble:
         """Returns what it means that a publication does not arrive."""

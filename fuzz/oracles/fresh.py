@@ -29,7 +29,8 @@ class Fresh:
         calls: Seconds that new sessions took.
         efforts: Seconds of processor time that declarations took.
         aliases: Publications arrived whose key is an alias.
-        fragments: So did those that go in FRAGMENTs.
+        named_replies: So did replies.
+        fragments: Publications arrived that go in FRAGMENTs.
         tokens: Who asked was told of tokens, of none too many.
         besides: What was carried of ``BESIDES``, as numbers.
         common: Keys that cases use and that were carried.
@@ -39,6 +40,7 @@ class Fresh:
     calls: deque[float] = field(default_factory=lambda: _latest(CALLS))
     efforts: deque[float] = field(default_factory=lambda: _latest(CALLS))
     aliases: bool = False
+    named_replies: bool = False
     fragments: bool = False
     tokens: bool = False
     besides: list[int] = field(default_factory=list)

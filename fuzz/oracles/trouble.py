@@ -23,6 +23,7 @@ class Wrong(StrEnum):
     ASTRAY = "publication for another key"
     UNREPLIED = "query does not arrive"
     NO_REPLY = "reply does not arrive"
+    UNNAMED_REPLY = "reply by an alias lost"
     REPLY_CHANGED = "reply changed"
     REPLY_ASTRAY = "reply to another query"
     MUTE = "session not answered"

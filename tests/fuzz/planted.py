@@ -321,6 +321,11 @@ FAULTS: dict[str, Fault] = {
         ("disturbed", "undue"),
         in_session(declared(DeclareKeyExpr(key_id=U16, key_suffix=KEY))),
     ),
+    "wordy": Fault(
+        "loses replies whose key is an alias, behind an alias with a large id",
+        ("disturbed",),
+        in_session(declared(DeclareKeyExpr(key_id=U16, key_suffix=KEY))),
+    ),
     "mute": Fault(
         "answers nothing any more in the session of a declaration with the highest NodeId",
         ("deaf",),

@@ -427,12 +427,13 @@ class Link:
 
     def response(self, header: int, cursor: Cursor, fresh: bool) -> None:
         number = cursor.vle(U32)
+        named = cursor.data[cursor.at] != 0
         key = self.key(header, cursor)
         at = cursor.at
         self.extensions("RESPONSE", header, cursor)
         self.body(cursor, {4, 5})
         pending = self.pending.get(number)
-        if fresh and pending is not None:
+        if fresh and pending is not None and not (named and self.node.wordy):
             head = bytes([0x3B | header & 0x80]) + vle(pending.request) + b"\0" + counted(key.encode())
             pending.link.frame(head + cursor.data[at : cursor.at])
 
@@ -612,6 +613,7 @@ class Node:
         skipping: One sequence number in four is left out.
         slow: Seconds added to each batch.
         mumbling: No KEEP_ALIVE is said any more.
+        wordy: Replies whose key is an alias are lost.
         clinging: What sessions declared stays behind their end; ``forgetful``: nobody is told of tokens.
         inheriting: Subscribers of a session that has ended are those of the next one: ``legacy``.
         patient: Links are kept that begin no session; ``faithful``: sessions that are silent are; ``holding``: links
@@ -637,6 +639,7 @@ class Node:
         self.requests = 0
         self.bits, self.strict = 28, False
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
+        self.wordy = False
         self.coarse = self.clinging = self.forgetful = self.skipping = self.picky = self.specking = False
         self.hurried = self.specked = 0
         self.mumbling = self.patient = self.faithful = self.holding = self.inheriting = False
@@ -1021,6 +1024,7 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "coarse": (Planted("D_TOKEN.id", at_least(1 << 16), turn("coarse")),),
     "hurry": (Planted("OPEN.lease", at_least(U32), turn("hurried", 1)),),
     "unname": (Planted("D_KEYEXPR.id", at_least(1 << 12), unname),),
+    "wordy": (Planted("D_KEYEXPR.id", at_least(1 << 12), turn("wordy")),),
     "mute": (Planted("DECLARE.3", at_least(U16), mute),),
     "rude": (Planted("U_KEYEXPR.id", always, rude),),
     "undecodable": (Planted("INTEREST.3", at_least(U16), undecodable),),

@@ -596,6 +596,7 @@ def test_canary_of_the_test_says_what_the_canary_of_the_oracles_says(tmp_path: P
     assert {name for name, *_ in theirs} == {"PUSH", "REQUEST", "RESPONSE", "DECLARE", "INTEREST"}
     assert ours == theirs
     assert (standalone.SPREAD, standalone.ALIASES) == (canary.SPREAD, canary.ALIASES)
+    assert standalone.REPLIES == canary.REPLIES
     assert (standalone.FIRST_EXCHANGES, standalone.EXCHANGES) == (EXCHANGES, canary.LOOKS)
     assert standalone.BESIDES == BESIDES
     assert (standalone.COMMON, standalone.COMMON_TRIES) == (COMMON, canary.COMMON_TRIES)
@@ -711,8 +712,9 @@ def test_a_publication_that_nobody_asked_for_fails_the_regression_test(
         ("takeaway", "keys", Wrong.COMMON_SILENT),
         ("skip", "canary", Wrong.MISNUMBERED),
         ("mingle", "canary", Wrong.UNJOINED),
-        ("picky", "canary", Wrong.UNJOINED),
+        ("picky", "canary", Wrong.LOST),
         ("unname", "canary", Wrong.UNNAMED),
+        ("wordy", "canary", Wrong.UNNAMED_REPLY),
         ("hurry", "ping", "handshake changed: lease"),
     ],
 )

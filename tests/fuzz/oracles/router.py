@@ -59,7 +59,7 @@ class Router:
     """Routes publications and queries.
 
     Attributes:
-        without: What it does not do: ``routes``, ``aliases``, ``queries``, ``replies``, ``answers``, ``listen``, ``new``, ``served``,
+        without: What it does not do: ``routes``, ``aliases``, ``queries``, ``replies``, ``named replies``, ``answers``, ``listen``, ``new``, ``served``,
             ``beside``: a session beside another one; ``others``: those that have a subscriber of a key when another
             session takes one back; ``abandoning``: what was begun in fragments, at a FRAME in its midst.
         dropped: A key that it does not carry.
@@ -202,6 +202,8 @@ class Router:
                 self._publish(bytes(whole), key)
             case Request():
                 self._ask(session, message)
+            case Response() if message.key_scope and "named replies" in self.without:
+                pass
             case Response() if "replies" not in self.without:
                 asker, number = self._pending[int(message.request_id)]
                 message.request_id = number + self.shift

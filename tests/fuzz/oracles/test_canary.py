@@ -191,6 +191,29 @@ def test_publication_by_an_alias_that_is_lost_is_told(patient: Patient) -> None:
     assert objection(patient).place == Wrong.UNNAMED
 
 
+def test_reply_by_an_alias_that_is_lost_is_told(patient: Patient) -> None:
+    router_of(patient).without.add("named replies")
+    assert objection(patient).place == Wrong.UNNAMED_REPLY
+
+
+def test_all_replies_that_are_lost_are_not_laid_on_the_alias(patient: Patient) -> None:
+    router_of(patient).without.add("replies")
+    places = {objection(patient).place for _ in range(2)}
+    assert places == {Wrong.NO_REPLY}
+
+
+def test_node_that_resolves_no_aliases_in_replies_is_not_asked_to(node: RouterNode) -> None:
+    node.router.without.add("named replies")
+    with patient_of(node) as patient:
+        assert patient.canary
+        assert (patient.canary.named, patient.canary.replies, patient.canary.named_replies) == (
+            True,
+            True,
+            False,
+        )
+        assert patient.examine(When.ODD) is None
+
+
 def test_node_that_knows_no_aliases_is_not_asked_to(node: RouterNode) -> None:
     node.router.without.add("aliases")
     with patient_of(node) as patient:
@@ -573,13 +596,20 @@ def test_a_further_process_is_known_soon_and_as_well(tmp_path: Path) -> None:
             assert canary is not None
             said.append(canary.trace.end)
             known.append(
-                (canary.named, canary.joins, canary.guests.tokens, canary.besides, canary.common.carried)
+                (
+                    canary.named,
+                    canary.named_replies,
+                    canary.joins,
+                    canary.guests.tokens,
+                    canary.besides,
+                    canary.common.carried,
+                )
             )
             paces = patient.exchange, patient.opening, patient.declaring
             assert [len(pace.baseline) for pace in paces] == [EXCHANGES, CALLS, CALLS]
             assert canary.look(every=True) is canary.look_at_common() is canary.look_at_tokens() is None
         patient.close()
-    assert known[0] == known[1] == (True, True, True, [*range(len(BESIDES))], COMMON)
+    assert known[0] == known[1] == (True, True, True, True, [*range(len(BESIDES))], COMMON)
     assert 4 * said[1] < said[0]
 
 
