@@ -8,12 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 import conformance
 from conformance.config import RunConfig
 from conformance.nodes import node_of
+from conformance.running import writer
 from tests.conformance._bending import BendingProxy, Mutant
 from tests.conformance._mutants import MUTANTS
 
@@ -52,12 +54,15 @@ class Hunt:
 def main(folder: Path, names: list[str]) -> int:
     """Runs the tests of each mutant's requirements."""
     config = RunConfig(node="pypi", run_dir=folder / f"node-{names[0]}", run_id="node", seed=0)
-    with node_of(config) as node:
+    # Nobody looks at the pages, which take longer than the tests.
+    with node_of(config) as node, patch.object(writer, "write_all"):
         proxy = BendingProxy(node.locator)
         options = ["--node", proxy.locator, "--profile", f"{node.impl}:{node.version}", "--seed", "1"]
         options += ["--time-scale", "0.3", "-q", "-p", "no:cacheprovider"]
         # This module has imported the packages, so that an installed pytest plugin cannot rewrite them.
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        # Other plugins do nothing here but take time, and this one collects garbage ten times behind each run.
+        options += ["--disable-plugin-autoload", "-p", "no:unraisableexception"]
         for name in names:
             mutant = MUTANTS[name]
             chosen = [word for requirement in mutant.requirements for word in ("--req", requirement)]
