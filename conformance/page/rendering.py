@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from conformance.page.words import title_of, visible
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(recorded: Recorded, proof: Proof | None) -> str:
-    """Returns the page."""
+@cache
+def _template() -> jinja2.Template:
+    """Returns the template; to compile it takes longer than to fill it in."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES, encoding="utf-8"),
         autoescape=True,
@@ -28,9 +30,14 @@ def render(recorded: Recorded, proof: Proof | None) -> str:
         lstrip_blocks=True,
     )
     made.filters |= {"css": css_class, "title_of": title_of, "link_to": link_to}
+    return made.get_template("page.html.j2")
+
+
+def render(recorded: Recorded, proof: Proof | None) -> str:
+    """Returns the page."""
     # Ours, and the only text that is not escaped.
     style, script = (Markup((TEMPLATES / name).read_text("utf-8")) for name in ("page.css", "page.js"))  # noqa: S704
-    return made.get_template("page.html.j2").render(
+    return _template().render(
         page=content_of(recorded, proof),
         style=style,
         script=script,
