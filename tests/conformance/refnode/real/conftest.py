@@ -47,17 +47,17 @@ def _only_real(parameters: Mapping[str, object]) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left_out = []
+    left_out = set()
     for item in items:
         if HERE in item.path.parents and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             if not _only_real(item.callspec.params):
                 continue
             item.add_marker(REAL_MARK)
             if not item.get_closest_marker("spot_check") and REAL_MARK not in config.option.markexpr:
-                left_out.append(item)
+                left_out.add(item)
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="module", params=["ref", "real"])
