@@ -21,6 +21,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 export PYTHONUNBUFFERED := 1
 unexport PYTHONPATH PYTHONHOME
+# Else each of the many processes that the tests start would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The commands in .venv hold the path of the checkout, so a moved checkout gets a new one.
 again := $(shell \
