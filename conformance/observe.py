@@ -83,6 +83,7 @@ class Observation:
     route: tuple[Address, Address] | None = None
     carried: tuple[int, int] | None = None
     _inside: Contents | None = None
+    _said: str | None = None
 
     @property
     def contents(self) -> Contents:
@@ -92,7 +93,12 @@ class Observation:
         return self._inside
 
     def describe(self) -> str:
-        """Returns one line: the messages, or what else happened."""
+        """Returns one line, made once: the messages, or what else happened."""
+        if self._said is None:
+            self._said = self._line()
+        return self._said
+
+    def _line(self) -> str:
         if self.direction in {Direction.OPENED, Direction.ENDED}:
             return self.note
         parts = [message.describe() for message in self.contents.messages]

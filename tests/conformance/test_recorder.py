@@ -59,6 +59,24 @@ def test_rows_say_what_each_observation_was() -> None:
     assert "id 0x08 is no transport message" in rows[2].error
 
 
+def test_message_is_put_into_words_once_for_rows_and_capture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worded: list[Frame] = []
+    describe = Frame.describe
+
+    def counted(self: Frame) -> str:
+        worded.append(self)
+        return describe(self)
+
+    monkeypatch.setattr(Frame, "describe", counted)
+    made = history()
+    rows = observation_rows("r", "t", made)
+    assert rows[1].summary.startswith("FRAME R=1 sn=1 [PUSH")
+    capture(tmp_path / "c.pcapng", made)
+    assert len(worded) == 1
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_capture_has_the_bytes_in_order_between_the_true_ports(tmp_path: Path, host: str) -> None:
     packets = packets_of(capture(tmp_path / "c.pcapng", history(host)))
