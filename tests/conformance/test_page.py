@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from conformance.page import rendering
 from conformance.page.__main__ import main
 from conformance.page.facts import Facts, worst
 from conformance.page.writing import write_all
@@ -414,3 +415,7 @@ def test_badge_says_what_counts(outcome: str, words: str, tmp_path: Path) -> Non
     write_all(folder)
     root = ET.parse(folder / "badge.svg").getroot()
     assert words in "".join(root.itertext())
+
+
+def test_template_is_compiled_once_for_all_pages() -> None:
+    assert rendering._template() is rendering._template()
