@@ -290,54 +290,6 @@ def test_node_that_is_wrong_on_purpose_shows_what_tests_notice(result: Report) -
 
 def test_same_runs_give_the_same_bytes_however_they_are_opened(
     spark: SparkSession,
-    store: Store,
-    opened: tuple[Views, list[Commit]],
-    root: Path,
-    result: Report,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """In another order, in part in the session that interprets, and in part with the runs that are needed alone."""
-    views, commits = opened
-    opened_there: list[str] = []
-    asked: list[int] = []
-
-    def few(some: Sequence[Commit]) -> Views:
-        asked.append(len(some))
-        return views
-
-    most = sum(commit.rows("case_outcomes") for commit in commits)
-    assert most < sum(commit.rows("checks") for commit in commits)
-    monkeypatch.setattr(asking, "INTERPRETED_ROWS", most)
-    twice = [folder for folder in find_run_folders([root]) if folder.duplicate_of]
-    with interpreting(spark) as beside:
-        assert beside is not None
-        assert {name: beside.conf.get(name) for name in INTERPRETED} == INTERPRETED
-        interpreted = open_views(beside, store, commits)
-        whole = interpreted.frame
-
-        def frame(name: str) -> DataFrame:
-            opened_there.append(name)
-            return whole(name)
-
-        monkeypatch.setattr(interpreted, "frame", frame)
-        again = collect(
-            views,
-            commits[::-1],
-            "previous",
-            lambda _: None,
-            duplicates=twice,
-            open_few=few,
-            interpreted=interpreted,
-        )
-    assert to_json(again) == to_json(result)
-    assert 0 < asked[0] < len(commits)
-    assert "case_outcomes" in opened_there
-    assert "checks" not in opened_there
-    assert SparkSession.getActiveSession() is spark
-
-
-def test_what_no_row_is_there_for_is_not_asked(
-    spark: SparkSession,
     tmp_path: Path,
     store: Store,
     opened: tuple[Views, list[Commit]],
@@ -345,18 +297,66 @@ def test_what_no_row_is_there_for_is_not_asked(
     result: Report,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    commits = opened[1]
+    """As a command does: from copies, in part in the session that interprets, and with the runs that are needed alone.
+
+    They are in another order, and what there is no row for is not asked.
+    """
+    views, commits = opened
+    opened_there: list[str] = []
+    asked: list[int] = []
+    said: list[str] = []
+
+    def few(some: Sequence[Commit]) -> Views:
+        asked.append(len(some))
+        return views
+
+    def noting(found: Callable[[str], DataFrame]) -> Callable[[str], DataFrame]:
+        def open_one(name: str) -> DataFrame:
+            opened_there.append(name)
+            return found(name)
+
+        return open_one
+
     twice = [folder for folder in find_run_folders([root]) if folder.duplicate_of]
+    with Gathered(store, commits, tmp_path, summed=True) as near, interpreting(spark) as beside:
+        assert beside is not None
+        assert {name: beside.conf.get(name) for name in INTERPRETED} == INTERPRETED
+        most = near.rows("case_outcomes")
+        assert most < near.changing_rows("checks")
+        monkeypatch.setattr(asking, "INTERPRETED_ROWS", most)
+        interpreted = near.views(beside)
+        for name in ("frame", "changing"):
+            monkeypatch.setattr(interpreted, name, noting(getattr(interpreted, name)))
+        again = collect(
+            near.views(spark),
+            commits[::-1],
+            "previous",
+            said.append,
+            duplicates=twice,
+            open_few=few,
+            interpreted=interpreted,
+            near=near,
+        )
+    assert to_json(again) == to_json(result)
+    assert 0 < asked[0] < len(commits)
+    assert "case_outcomes" in opened_there
+    assert "checks" not in opened_there
+    assert asking._REASONS in said
+    assert asking._STALE not in said
+    assert SparkSession.getActiveSession() is spark
+
+
+def test_why_is_not_asked_where_nothing_is_na(
+    spark: SparkSession,
+    tmp_path: Path,
+    store: Store,
+    opened: tuple[Views, list[Commit]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    commits, said = opened[1], set[str]()
     with Gathered(store, commits, tmp_path, summed=True) as near:
-        views, said = near.views(spark), set[str]()
-        found = collect(views, commits, "previous", said.add, duplicates=twice, near=near)
-        assert to_json(found) == to_json(result)
-        assert asking._REASONS in said
-        assert asking._STALE not in said
-        # Had none of the checks been n/a, nobody would ask why.
         lacking = [("checks", "reason", rows.STALE), ("checks", "outcome", "n/a")]
         monkeypatch.setattr(near, "lacks", lambda *what: what in lacking)
-        said.clear()
         ask_only(
             monkeypatch,
             asking._RATES,
@@ -365,17 +365,19 @@ def test_what_no_row_is_there_for_is_not_asked(
             asking._REASONS,
             asking._STALE,
         )
-        assert collect(views, commits, "previous", said.add, near=near).not_applicable == ()
-        assert not said & {asking._REASONS, asking._STALE}
+        found = collect(near.views(spark), commits, "previous", said.add, near=near)
+    assert found.not_applicable == ()
+    assert asking._VERDICTS in said
+    assert not said & {asking._REASONS, asking._STALE}
 
 
-@pytest.mark.parametrize("others", [0, 1, 3])
+@pytest.mark.parametrize("others", [(0, 1), (3,)])
 def test_what_one_stands_for_is_told_as_if_each_was_asked_for(
     spark: SparkSession,
     tmp_path: Path,
     make_run_in: MakeRun,
     verdict_row: Verdict,
-    others: int,
+    others: tuple[int, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As one of many new ones is new, all of them are, and each has its own row; so have those that are gone."""
@@ -389,16 +391,23 @@ def test_what_one_stands_for_is_told_as_if_each_was_asked_for(
         asking._VERDICTS,
         asking._REASONS,
     )
-    ask_only(monkeypatch, *names, *(more if others > 1 else ()))
+    again = max(others) > 1
+    ask_only(monkeypatch, *names, *(more if again else ()))
 
-    def passed(name: str, count: int) -> list[rows.VerdictRow]:
-        return [verdict_row("pass", [f"ZN-{name}-{n}"], test=f"{name}{n}") for n in range(count)]
+    def judged(outcome: str, name: str, count: int) -> list[rows.VerdictRow]:
+        return [verdict_row(outcome, [f"ZN-{name}-{n}"], test=f"{name}{n}") for n in range(count)]
 
-    both = [*passed("steady", 9), verdict_row("fail", ["ZN-INIT-002"], test="broken")]
-    old, new = [*both, *passed("gone", others)], [*both, *passed("fresh", others)]
-    for day in range(1, 4):
-        make_run_in(tmp_path / "runs", f"r{day}", day, verdicts=old, cases=None, node_version="1.9.0", **LAB)
-    make_run_in(tmp_path / "runs", "newest", 4, verdicts=new, cases=None, **LAB)
+    # Each with so many that are new and that are gone, in a configuration of their own.
+    for many in others:
+        both = [*judged("pass", f"steady{many}", 9), *judged("fail", f"broken{many}", 1)]
+        lab = {"environment": "Linux 6.1", "configuration": f"transport={many}", "cases": None}
+        for day in range(1, 5):
+            more_of_day = judged("pass", f"gone{many}" if day < 4 else f"fresh{many}", many)
+            version = "1.9.0" if day < 4 else "1.10.2"
+            verdicts = [*both, *more_of_day]
+            make_run_in(
+                tmp_path / "runs", f"r{day} {many}", day, verdicts=verdicts, node_version=version, **lab
+            )
     store, said = Store(tmp_path / "store", durable=False), list[str]()
     ingest(spark, store, find_run_folders([tmp_path / "runs"]))
     commits, folder = store.commits(), tmp_path / "near"
@@ -409,10 +418,15 @@ def test_what_one_stands_for_is_told_as_if_each_was_asked_for(
             assert near.changing_rows(table) < near.rows(table)
         found = collect(near.views(spark), commits, "previous", said.append, near=near)
     assert to_json(found) == to_json(wanted)
-    assert (found.unchanged, len(found.changes), len(found.lost)) == (9, 1 + 2 * others, others)
-    again = others > 1
+    assert {pair.candidate for pair in found.sets.pairs} == {(f"r4 {many}",) for many in others}
+    sets, all_others = len(others), sum(others)
+    assert (found.unchanged, len(found.changes), len(found.lost)) == (
+        9 * sets,
+        sets + 2 * all_others,
+        all_others,
+    )
     assert [said.count(name) for name in (asking._CHANGES, asking._LOST)] == [1 + again, 1 + again]
-    assert len(found.cells) == 2 * (10 + others)
+    assert len(found.cells) == 2 * (10 * sets + all_others)
 
 
 def test_session_that_was_active_is_so_again_behind_a_failure(spark: SparkSession) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from spark_reports import rows
 from spark_reports.frames import regressions, statistics
@@ -97,6 +97,7 @@ CASES = Cases()
 """What stands above the tests that look at it."""
 
 Told = Mapping[str, list[dict[str, Any]]]
+Changes = Mapping[str, Mapping[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -108,11 +109,10 @@ def check(run_id: str, outcome: str = "pass", test: str = "t", **more: object) -
     return {"run_id": run_id, "test": test, "outcome": outcome, "requirements": ["ZN-A-1"], **more}
 
 
-@pytest.fixture(scope="module")
-def changes(spark: SparkSession) -> dict[str, Row]:
-    """Returns what is said about each history, from one question for all."""
-    runs = [f"{letter}{place} {role}" for letter, role in ROLES.items() for place in range(RUNS)]
-    found = [
+ALL = CASES.add(
+    "histories",
+    [f"{letter}{place} {role}" for letter, role in ROLES.items() for place in range(RUNS)],
+    [
         {
             "run_id": f"{letter}{place}",
             "test": test,
@@ -127,13 +127,19 @@ def changes(spark: SparkSession) -> dict[str, Row]:
         for letter, signs in zip(ROLES, (*history[0].rpartition("|")[::2], history[1]), strict=True)
         for place, sign in enumerate(signs)
         for outcome in OUTCOMES[sign]
-    ]
-    changes = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *runs))
-    return {row["test"]: row for row in changes.collect()}
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def changes(told: Told) -> Changes:
+    """Returns what is said about each history."""
+    assert len(told[ALL]) == len(HISTORIES)
+    return {row["test"]: row for row in told[ALL]}
 
 
 @pytest.mark.parametrize("test", HISTORIES)
-def test_history_has_its_status(changes: Mapping[str, Row], test: str) -> None:
+def test_history_has_its_status(changes: Changes, test: str) -> None:
     assert (changes[test]["status"], changes[test]["certainty"]) == HISTORIES[test][2:]
 
 
@@ -193,14 +199,14 @@ def test_what_no_run_of_a_selection_has_was_not_selected(told: Told) -> None:
     }
 
 
-def test_every_check_is_told_once_and_every_status_is_ours(changes: Mapping[str, Row]) -> None:
+def test_every_check_is_told_once_and_every_status_is_ours(changes: Changes) -> None:
     assert set(changes) == set(HISTORIES)
     assert {row["key"] for row in changes.values()} == {KEY}
     shown = {getattr(regressions, name) for name in dir(regressions) if name.isupper()}
     assert {row["status"] for row in changes.values()} <= shown
 
 
-def test_runs_are_counted_once_and_as_failed_where_tries_disagree(changes: Mapping[str, Row]) -> None:
+def test_runs_are_counted_once_and_as_failed_where_tries_disagree(changes: Changes) -> None:
     def counts(test: str) -> tuple[int, ...]:
         return tuple(changes[test][name] for name in ("failed_c", "runs_c", "failed_b", "runs_b"))
 
@@ -210,7 +216,7 @@ def test_runs_are_counted_once_and_as_failed_where_tries_disagree(changes: Mappi
     assert counts("failed and is inconclusive now") == (0, 0, 5, 5)
 
 
-def test_what_rests_on_rates_has_p_and_q_and_nothing_else_has(changes: Mapping[str, Row]) -> None:
+def test_what_rests_on_rates_has_p_and_q_and_nothing_else_has(changes: Changes) -> None:
     rated = {test: row for test, row in changes.items() if row["p"] is not None}
     assert set(rated) == {test for test, row in changes.items() if row["certainty"] == "statistical"}
     for test, row in rated.items():
@@ -223,7 +229,7 @@ def test_what_rests_on_rates_has_p_and_q_and_nothing_else_has(changes: Mapping[s
     assert [row["q"] for row in rated.values()] == pytest.approx(corrected)
 
 
-def test_interval_is_that_of_the_candidate_or_of_a_flaky_check(changes: Mapping[str, Row]) -> None:
+def test_interval_is_that_of_the_candidate_or_of_a_flaky_check(changes: Changes) -> None:
     def interval(test: str) -> tuple[float | None, float | None]:
         return changes[test]["low"], changes[test]["high"]
 
@@ -233,7 +239,7 @@ def test_interval_is_that_of_the_candidate_or_of_a_flaky_check(changes: Mapping[
     assert interval("is not run") == (None, None)
 
 
-def test_flips_count_within_a_version_and_the_last_one_is_named(changes: Mapping[str, Row]) -> None:
+def test_flips_count_within_a_version_and_the_last_one_is_named(changes: Changes) -> None:
     row = changes["fails now and then"]
     assert (row["flips"], row["last_flip_run"]) == (6, "c4")
     units = [[0, 0, 1, 0, 0, 0, 1, 0], [0, 0, 0, 1, 0, 0]]
@@ -242,7 +248,7 @@ def test_flips_count_within_a_version_and_the_last_one_is_named(changes: Mapping
     assert changes["disagrees with itself"]["flips"] == 2
 
 
-def test_newest_run_that_shows_it_is_shown(changes: Mapping[str, Row]) -> None:
+def test_newest_run_that_shows_it_is_shown(changes: Changes) -> None:
     assert (changes["fails ever more"]["run_id"], changes["fails ever more"]["seen"]) == ("c9", "fail in c9")
     assert changes["fails now and then"]["run_id"] == "c3"
     assert changes["is mended"]["run_id"] == "c4"

@@ -77,7 +77,8 @@ def test_spark_is_quiet_leaves_nothing_and_can_be_started_again(tmp_path: Path, 
         from spark_reports.errors import EngineFailed
         from spark_reports.engine.java import find_java
         from spark_reports.engine.session import spark_session
-        with spark_session(find_java(os.environ), os.environ) as spark:
+        from spark_reports.engine.settings import SMALL
+        with spark_session(find_java(os.environ), os.environ, SMALL) as spark:
             print(spark.range(4).repartition(2).count(), "zenoh" in spark.conf.get("spark.sql.warehouse.dir"))
         print(os.environ["SPARK_HOME"], "SPARK_LOCAL_IP" in os.environ)
         try:
