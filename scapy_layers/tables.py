@@ -29,7 +29,7 @@ from scapy_layers.derive.columns import (
     Units,
     schemas,
 )
-from scapy_layers.scan import Chunk, Scanner, Split, Talk
+from scapy_layers.scan import Chunk, Language, Scanner, Split, Talk
 from scapy_layers.scan.events import BEFORE, Event
 from scapy_layers.scan.plain import Shapes
 from scapy_layers.scan.sessions import Part, Whole, part_of
@@ -125,15 +125,8 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 
 @cache
-def _catalogue() -> Shapes:
-    from scapy_layers.catalogue import shapes
-
-    return shapes()
-
-
-@cache
 def _schemas() -> dict[str, pa.Schema]:
-    return _all_schemas(_catalogue())
+    return _all_schemas(scan.language_of_catalogue().shapes)
 
 
 def _all_schemas(shapes: Shapes) -> dict[str, pa.Schema]:
@@ -159,9 +152,10 @@ def schema(name: str) -> pa.Schema:
 
 
 class Selection:
-    """Which tables and columns are wanted.
+    """Which tables and columns are wanted, and what reads them: the same for all captures that are read alike.
 
     Attributes:
+        language: Reads messages one by one.
         schemas: Of the tables to make, with just the columns wanted.
     """
 
@@ -169,20 +163,20 @@ class Selection:
         self,
         tables: Collection[str] | None = None,
         columns: Mapping[str, Collection[str]] | None = None,
-        shapes: Shapes | None = None,
+        language: Language | None = None,
     ) -> None:
         """Chooses.
 
         Args:
             tables: Names of tables; all when None.
             columns: Columns of some of these tables; the others are made whole.
-            shapes: Of all messages; those of the catalogue when None.
+            language: Reads the messages; that of the catalogue when None.
 
         Raises:
             KeyError: There is no such table or column; the text names those there are.
         """
-        self.shapes = _catalogue() if shapes is None else shapes
-        every = _schemas() if shapes is None else _all_schemas(shapes)
+        self.language = language or scan.language_of_catalogue()
+        every = _schemas() if language is None else _all_schemas(language.shapes)
         columns = columns or {}
         for name in [*(tables or ()), *columns]:
             if name not in every:
@@ -202,7 +196,7 @@ class Selection:
     @cached_property
     def frames(self) -> Decoder:
         """Decodes what has to be known of FRAMEs to put fragments together."""
-        return Decoder(self.shapes, {_FRAME: _FRAME_COLUMNS})
+        return Decoder(self.language.shapes, {_FRAME: _FRAME_COLUMNS})
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -215,7 +209,7 @@ class Selection:
         }
         if wanted or ERRORS_TABLE in self.schemas:
             wanted[_FRAGMENT] = {*(wanted.get(_FRAGMENT) or ()), *_FRAGMENT_COLUMNS}
-        return Decoder(self.shapes, wanted)
+        return Decoder(self.language.shapes, wanted)
 
 
 def _selection(tables: Collection[str] | None, columns: Mapping[str, Collection[str]] | None) -> Selection:
@@ -246,7 +240,7 @@ def read(
     tables: Collection[str] | None = None,
     columns: Mapping[str, Collection[str]] | None = None,
     split: Split | None = None,
-    shapes: Shapes | None = None,
+    selection: Selection | None = None,
     progress: Callable[[int], None] | None = None,
     size: int = scan.SIZE,
 ) -> Iterator[Tables]:
@@ -261,7 +255,7 @@ def read(
         tables: Names of the tables wanted; all when None.
         columns: Columns wanted of some tables; what is not wanted costs little.
         split: Which part of the file, as ``scan.plan`` says; all of it when None.
-        shapes: Of all messages; those of the catalogue when None.
+        selection: Which tables and columns, chosen beforehand; in place of ``tables`` and ``columns``.
         progress: Told how many bytes have been read so far, compressed ones if so.
         size: Bytes of the file that are read at a time.
 
@@ -270,9 +264,10 @@ def read(
         CaptureError: The file is no capture at all.
         OSError: The file cannot be read.
     """
-    selection = _selection(tables, columns) if shapes is None else Selection(tables, columns, shapes)
+    if selection is None:
+        selection = _selection(tables, columns)
     if split is None:
-        scanner, sessions = scan.begin(selection.shapes), scan.Sessions()
+        scanner, sessions = scan.begin(selection.language), scan.Sessions()
     else:
         scanner, sessions = split.restored()
     reader = _Reader(selection, scanner, sessions)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from scapy_layers.capture import CHUNK, CaptureError, Source, is_compressed, opened
 from scapy_layers.scan.carry import carry_over
 from scapy_layers.scan.pieces import Chunk, Damaged, EventRow, GapRow
-from scapy_layers.scan.plain import Language, Shapes
+from scapy_layers.scan.plain import Language
 from scapy_layers.scan.records import read_records
 from scapy_layers.scan.scanner import Scanner
 from scapy_layers.scan.sessions import Sessions
@@ -25,6 +26,7 @@ __all__ = [
     "Damaged",
     "EventRow",
     "GapRow",
+    "Language",
     "Scanner",
     "Session",
     "Sessions",
@@ -63,15 +65,17 @@ class Split(NamedTuple):
         return scanner, sessions
 
 
-def begin(shapes: Shapes | None = None) -> Scanner:
+def begin(language: Language | None = None) -> Scanner:
     """Returns what reads a capture from its beginning."""
-    return Scanner(Watch(Language(_shapes() if shapes is None else shapes)))
+    return Scanner(Watch(language or language_of_catalogue()))
 
 
-def _shapes() -> Shapes:
+@cache
+def language_of_catalogue() -> Language:
+    """Returns what reads the messages of the catalogue, the same for all captures: to make it takes longer than a small one."""
     from scapy_layers.catalogue import shapes
 
-    return shapes()
+    return Language(shapes())
 
 
 def chunks(
@@ -80,7 +84,7 @@ def chunks(
     progress: Callable[[int], None] | None = None,
     size: int = SIZE,
     split: Split | None = None,
-    shapes: Shapes | None = None,
+    language: Language | None = None,
     state: Scanner | None = None,
 ) -> Iterator[Chunk]:
     """Yields the batches and datagrams of a capture in the order in which ``stream`` gives them.
@@ -90,14 +94,14 @@ def chunks(
         progress: Told how many bytes have been read so far, compressed ones if so.
         size: Bytes of the file that are read at a time; the first pieces are smaller.
         split: Which part of the file, as ``plan`` says; all of it when None.
-        shapes: Of all messages; those of the catalogue when None.
+        language: Reads the messages; that of the catalogue when None.
         state: What shall read it, to be asked for counts afterwards; made when None.
 
     Raises:
         CaptureError: The file is no capture, or damaged; after all whole packets.
         OSError: The file cannot be read.
     """
-    reader = state or (begin(shapes) if split is None else split.restored()[0])
+    reader = state or (begin(language) if split is None else split.restored()[0])
     end = None if split is None else split.end
     with opened(source) as file:
         if reader.position.offset:
@@ -116,7 +120,7 @@ def plan(
     path: Path,
     size: int = PART,
     *,
-    shapes: Shapes | None = None,
+    language: Language | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Split]:
     """Cuts a capture into parts that can be read apart from each other: together they are the whole, exactly.
@@ -127,13 +131,13 @@ def plan(
     Args:
         path: A file.
         size: Bytes of a part, about.
-        shapes: Of all messages; those of the catalogue when None.
+        language: Reads the messages; that of the catalogue when None.
         progress: Told how many bytes have been read so far.
 
     Raises:
         OSError: The file cannot be read.
     """
-    reader, sessions = begin(shapes), Sessions()
+    reader, sessions = begin(language), Sessions()
     splits = [Split(0, None, 1, _state(reader, sessions))]
     with path.open("rb") as file:
         if path.stat().st_size <= size or is_compressed(file.read(CHUNK)):

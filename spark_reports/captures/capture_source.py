@@ -252,8 +252,8 @@ class CaptureReader(DataSourceReader):
                 self.bounds.sets[name] = frozenset(wanted)
         from scapy_layers import catalogue
 
-        # Workers get them from here and need no Scapy, which the catalogue is made of.
-        self.shapes = catalogue.shapes()
+        # Workers get the shapes from here and need no Scapy, which the catalogue is made of.
+        self.language = scan.Language(catalogue.shapes())
         whole = full_schema(options.table)
         if options.count:
             whole = whole.append(_COUNT)
@@ -298,7 +298,7 @@ class CaptureReader(DataSourceReader):
     def _plan(self, path: str) -> list[scan.Split]:
         """Returns the parts of a file; none when it is damaged, which the one task that reads it will say."""
         try:
-            return scan.plan(Path(path), self.options.split, shapes=self.shapes)
+            return scan.plan(Path(path), self.options.split, language=self.language)
         except CaptureError:
             return []
 
@@ -309,25 +309,31 @@ class CaptureReader(DataSourceReader):
             CaptureError: A file is damaged, in mode ``failfast``.
         """
         assert isinstance(partition, Task)
+        selection: tables.Selection | None = None
         for path, split in partition.parts:
             rows: _Rows = _Messages(self, path) if self.options.table == MESSAGES else _Table(self, path)
-            for batch in self._read(rows, path, split):
+            selection = selection or self._selection(rows)
+            if selection is None:
+                return
+            for batch in self._read(rows, path, split, selection):
                 kept = self.bounds.apply(batch)
                 if kept.num_rows:
                     yield _counted(kept, self.schema, rows.turns) if self.options.count else kept
 
-    def _read(self, rows: "_Rows", path: str, split: scan.Split | None) -> Iterator[pa.RecordBatch]:
+    def _selection(self, rows: "_Rows") -> tables.Selection | None:
+        """Returns what has to be read of each capture; to prepare for it takes longer than to read a small one."""
         columns = rows.columns
         if columns and self.options.mode == FAILFAST:
             columns = columns | {ERRORS: sorted({"kind", "found", "packet", *columns.get(ERRORS, ())})}
-        if not columns:
-            return
+        return tables.Selection(list(columns), columns, self.language) if columns else None
+
+    def _read(
+        self, rows: "_Rows", path: str, split: scan.Split | None, selection: tables.Selection
+    ) -> Iterator[pa.RecordBatch]:
         try:
             if rows.needs_ends:
                 rows.meet(self._ends(path, split))
-            for found in tables.read(
-                Path(path), tables=list(columns), columns=columns, split=split, shapes=self.shapes
-            ):
+            for found in tables.read(Path(path), selection=selection, split=split):
                 if self.options.mode == FAILFAST:
                     _check(path, found)
                 yield from rows.take(found)
@@ -342,7 +348,7 @@ class CaptureReader(DataSourceReader):
         It takes a look at the packets in advance, as the nodes of a connection show themselves in the midst of it.
         """
         try:
-            for chunk in scan.chunks(Path(path), split=split, shapes=self.shapes):
+            for chunk in scan.chunks(Path(path), split=split, language=self.language):
                 yield from chunk.open.values()
                 yield from chunk.talks
         except CaptureError:

@@ -18,7 +18,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from scapy_layers import tables
 from scapy_layers.data import Put
 from scapy_layers.declarations import DeclareKeyExpr, UndeclareKeyExpr
+from scapy_layers.derive.columns import Decoder
 from scapy_layers.network import Declare, Push
+from scapy_layers.scan import plain
 from scapy_layers.transport import Frame
 from spark_reports import traffic
 from spark_reports.captures import messages
@@ -209,7 +211,7 @@ def test_filter_on_message_and_body_makes_no_other_table(monkeypatch: pytest.Mon
     real = tables.read
 
     def spy(*args: Any, **more: Any) -> Any:
-        asked.append(more["columns"])
+        asked.append(more["selection"].schemas)
         return real(*args, **more)
 
     monkeypatch.setattr(tables, "read", spy)
@@ -270,6 +272,26 @@ def test_damaged_files_among_others_are_read_as_far_as_they_are_whole(tmp_path: 
     assert abs(counts[1] - counts[0]) < 10
     errors = rows_of(reader_of(tmp_path, table="errors"))
     assert {Path(row["capture"]).name: row["kind"] for row in errors} == dict.fromkeys(wrong, "CaptureError")
+
+
+def test_what_reads_captures_is_prepared_once_for_all_of_a_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To prepare it takes longer than to read a small capture, as a run of the suite leaves by the hundred."""
+    made: list[Decoder] = []
+
+    def decoder(*given: Any) -> Decoder:
+        made.append(Decoder(*given))
+        return made[-1]
+
+    for module in (tables, plain):
+        monkeypatch.setattr(module, "Decoder", decoder)
+    assert rows_of(reader_of(KEYS))
+    of_one = len(made)
+    for number in range(3):
+        shutil.copy(KEYS, tmp_path / f"{number}.pcapng")
+    assert {Path(row["capture"]).stem for row in rows_of(reader_of(tmp_path))} == {"0", "1", "2"}
+    assert len(made) == 2 * of_one > 0
 
 
 def test_damaged_file_fails_fast_when_asked_to(tmp_path: Path) -> None:
