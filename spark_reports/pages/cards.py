@@ -352,6 +352,7 @@ def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> l
     alike: dict[tuple[str, ...], list[CheckChange]] = {}
     for change in fresh:
         alike.setdefault((change.test, change.transport), []).append(change)
+    shared = {name: _shared(one.key for one in those) for name, those in alike.items()}
     for number, change in enumerate(fresh[: limits.new]):
         interval = (change.low, change.high) if change.low is not None and change.high is not None else None
         first = since.get((change.test, change.transport, *place_of.get(change.run_id, ())))
@@ -364,7 +365,7 @@ def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> l
         )
         capture = link(places, change.run_id, change.capture)
         others = [one for one in alike[change.test, change.transport] if one is not change]
-        keys = [change.key, *(other.key for other in others)]
+        of_all = shared[change.test, change.transport]
         impl = place_of.get(change.run_id, ("",))[0]
         cards.append(
             ChangeCard(
@@ -374,8 +375,8 @@ def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> l
                 words,
                 expected.get((change.test, change.run_id))
                 or expected.get((change.test, impl, change.seen), ""),
-                _apart(change.key, keys) if others else "",
-                [f"{_apart(other.key, keys)}: {other.failed_c} of {other.runs_c} fail" for other in others],
+                _apart(change.key, of_all) if others else "",
+                [f"{_apart(other.key, of_all)}: {other.failed_c} of {other.runs_c} fail" for other in others],
                 capture,
                 number < limits.unfolded,
             )
@@ -383,9 +384,13 @@ def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> l
     return cards
 
 
-def _apart(key: str, keys: Iterable[str]) -> str:
-    """Returns the parts of a key that not all of some keys share: node, environment, configuration."""
-    shared = set[str].intersection(*(set(one.split("; ")) for one in keys))
+def _shared(keys: Iterable[str]) -> set[str]:
+    """Returns the parts that some keys have in common: node, environment, configuration."""
+    return set[str].intersection(*(set(key.split("; ")) for key in keys))
+
+
+def _apart(key: str, shared: Collection[str]) -> str:
+    """Returns the parts of a key that it does not share with others."""
     return "; ".join(part for part in key.split("; ") if part not in shared) or key
 
 

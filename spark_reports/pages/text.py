@@ -10,7 +10,6 @@ import unicodedata
 from spark_reports.rows import CUT
 
 _HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-_PLAIN = re.compile(r"[\x20-\x7e\n\t]*")
 _SCHEME = re.compile(r"(?i):(?=//)|(?<=mailto):|(?<=xmpp):")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+.!|~>-])")
 
@@ -24,7 +23,7 @@ def visible(text: str) -> str:
 
     Line ends and tabs stay.
     """
-    if _PLAIN.fullmatch(text):
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(_escape(char) if _is_harmful(char) else char for char in text)
 
@@ -69,7 +68,7 @@ def markdown(text: str, limit: int = 200) -> str:
 
 
 def _is_harmful(char: str) -> bool:
-    return char not in "\n\t" and unicodedata.category(char) in _HARMFUL
+    return not char.isprintable() and char not in "\n\t" and unicodedata.category(char) in _HARMFUL
 
 
 def _escape(char: str) -> str:

@@ -29,8 +29,7 @@ ROOT = Path(__file__).parents[2]
 
 KILLED = """
 import os, signal, sys
-from spark_reports.storage import merging, upkeep
-from spark_reports.__main__ import main
+from spark_reports.storage import upkeep
 from spark_reports.storage.store import Store
 
 def stop(name):
