@@ -5,6 +5,7 @@ Started as ``python -m tests.conformance._run_mutants FOLDER NAME...``; writes a
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -19,17 +20,28 @@ from conformance.running import writer
 from tests.conformance._bending import BendingProxy, Mutant
 from tests.conformance._mutants import MUTANTS
 
+TRIES = 2
+"""A hunt in which a test was inconclusive is begun anew once."""
+
 
 class Hunt:
     """Bends during the body of a test, so that the canaries see a node that is well.
 
     Once a requirement has a test that fails, its other tests are left out.
+
+    Attributes:
+        unsure: A test was inconclusive, as on a machine that is busy, and a requirement has none that fails.
     """
 
     def __init__(self, proxy: BendingProxy, mutant: Mutant) -> None:
         self._proxy = proxy
         self._mutant = mutant
         self._missing = set(mutant.requirements)
+        self._inconclusive = False
+
+    @property
+    def unsure(self) -> bool:
+        return self._inconclusive and bool(self._missing)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -47,8 +59,12 @@ class Hunt:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         result = getattr(report, "zenoh", None)
-        if result and result["verdict"]["outcome"] in {"fail", "warning"}:
-            self._missing -= set(result["verdict"]["requirements"])
+        if not result:
+            return
+        verdict = result["verdict"]
+        self._inconclusive |= verdict["outcome"] == "inconclusive"
+        if verdict["outcome"] in {"fail", "warning"}:
+            self._missing -= set(verdict["requirements"])
 
 
 def main(folder: Path, names: list[str]) -> int:
@@ -66,10 +82,13 @@ def main(folder: Path, names: list[str]) -> int:
         for name in names:
             mutant = MUTANTS[name]
             chosen = [word for requirement in mutant.requirements for word in ("--req", requirement)]
-            pytest.main(
-                [*files(mutant), *options, *chosen, "--run-dir", str(folder / name)],
-                plugins=[Hunt(proxy, mutant)],
-            )
+            for _ in range(TRIES):
+                shutil.rmtree(folder / name, ignore_errors=True)
+                hunt = Hunt(proxy, mutant)
+                command = [*files(mutant), *options, *chosen, "--run-dir", str(folder / name)]
+                pytest.main(command, plugins=[hunt])
+                if not hunt.unsure:
+                    break
         proxy.close()
     for failure in proxy.failures:
         sys.stderr.write(f"{failure}\n")
