@@ -1,7 +1,7 @@
 """What fresh processes of one node do, and how long they take.
 
-All that is learned of the first one takes fifty times as long as to find the next one well. A node that dies often is to be back
-soon, so what one process carried is not tried on the next, and each of them adds little to what is known of their pace.
+A node that dies often is to be back soon, and to learn all this of a process takes several times as long as to find it
+well. So what one process carried is not tried on the next, and each of them adds little to what is known of their pace.
 """
 
 from __future__ import annotations
