@@ -21,6 +21,7 @@ from fuzz.oracles.besides import BESIDES, LARGE
 from fuzz.oracles.canary import LEAST_LOOKS, NEGLECT_SECONDS, ODD_AGE, WAITING_MS, Canary
 from fuzz.oracles.common import COMMON
 from fuzz.oracles.fresh import CALLS, EXCHANGES
+from fuzz.oracles.guests import Guests
 from fuzz.oracles.reading import MOST_JOINED, Joiner
 from fuzz.oracles.service import Caller, Served, Step
 from fuzz.oracles.trouble import Wrong
@@ -578,20 +579,34 @@ def test_publications_that_are_large_arrive(spoil: str, wrong: Wrong) -> None:
 def test_what_one_process_carried_is_not_tried_on_the_next() -> None:
     with roomy() as node, patient_of(node) as patient:
         patient.close_canary()
-        # It would not arrive.
+        # None of it would arrive.
         node.router.largest = 1 << 16
+        node.router.dropped = COMMON[0]
+        node.router.without |= {"aliases", "named replies", "joining"}
         patient.open_canary()
-        assert patient.canary is not None
-        assert patient.canary.besides == [*range(len(LARGE))]
+        canary = patient.canary
+        assert canary is not None
+        assert canary.besides == [*range(len(LARGE))]
+        assert (canary.named, canary.named_replies, canary.joins) == (True, True, True)
+        assert canary.common.carried == COMMON
 
 
-def test_a_further_process_is_known_soon_and_as_well(tmp_path: Path) -> None:
+def test_a_further_process_is_known_soon_and_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guests, wrong = [0], Guests.wrong
+
+    def counted(self: Guests, *, at_once: bool = True) -> Wrong | None:
+        guests[0] += 1
+        return wrong(self, at_once=at_once)
+
+    monkeypatch.setattr(Guests, "wrong", counted)
     config = RunConfig(node="ref", run_dir=tmp_path, run_id="run", seed=1)
     with node_of(config) as node:
         patient = Patient(stage_for("", node, config), config.reply)
         said, known = [], []
-        for _ in range(2):
+        for first in (True, False):
+            guests[0] = 0
             patient.begin()
+            assert guests[0] == first
             canary = patient.canary
             assert canary is not None
             said.append(canary.trace.end)
