@@ -72,11 +72,12 @@ class Outcomes:
             yield
         except Exception as error:  # noqa: BLE001  (what is no judgement is raised again below)
             raised = error
-        judged = judge(raised)
+        judged, harm = judge(raised), ""
         if pending_key not in item.stash:
             made: list[Tester] = item.stash.get(testers_key, [])
             problem = run.problem(made)
-            _look_after(judged, problem or harmed(item), run.last_words if problem else "")
+            harm = problem or harmed(item)
+            _look_after(judged, harm, run.last_words if problem else "")
         compare(
             judged,
             ids,
@@ -88,7 +89,8 @@ class Outcomes:
         )
         testers = item.stash.get(testers_key, [])
         _tell_who_ended(judged, testers)
-        _excuse(judged, testers)
+        if not harm:
+            _excuse(judged, testers)
         row, seen = _record(run, _verdict_row(run, item, judged, testers), testers)
         item.stash[result_key] = {
             "verdict": _sendable(row),

@@ -378,6 +378,8 @@ def test_failure_says_that_it_was_our_end_that_gave_up_and_why(tmp_path: Path) -
 
 
 NEGLECTED = """
+import os
+import signal
 import time
 from conformance.plugin import req
 from scapy_layers.network import Push
@@ -392,13 +394,26 @@ def test_late(tester):
 @req("ZN-INIT-001")
 def test_in_time(tester):
     tester.session().expect(Push)
+
+@req("ZN-INIT-001")
+def test_dead(tester, node):
+    ours = tester.session(lease=1)
+    time.sleep(1.5)
+    os.kill(node.pid, signal.SIGKILL)
+    ours.expect(Push)
 """
 
 
 def test_node_is_not_blamed_where_our_end_was_silent_for_a_whole_lease(tmp_path: Path) -> None:
     run_own(NEGLECTED, tmp_path, "--node", "ref")
-    late, in_time = sorted(verdicts(tmp_path / "run"), key=lambda row: row["test"], reverse=True)
-    assert (late["outcome"], in_time["outcome"]) == ("inconclusive", "fail")
+    rows = {row["test"].rpartition("_")[2]: row for row in verdicts(tmp_path / "run")}
+    late = rows["late"]
+    # A process that died has no such excuse.
+    assert (late["outcome"], rows["time"]["outcome"], rows["dead"]["outcome"]) == (
+        "inconclusive",
+        "fail",
+        "fail",
+    )
     assert late["reason"].startswith("our end was kept from sending anything in session ")
 
 
