@@ -6,6 +6,7 @@ import errno
 import os
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -160,10 +161,8 @@ class Caller:
         """Returns how the node takes no session beside one that is open; nothing when it does, or takes none at all."""
         player = self._player
         player.reply = reply
-        try:
-            player.reach(State.OPEN, "first")
-        except NotReached:
-            player.close()
+        # Whatever we had open before has ended; the node may not have seen it yet.
+        if not _by(reply, lambda: self._opens("first")):
             return ""
         try:
             player.reach(State.OPEN, "second")
@@ -173,11 +172,7 @@ class Caller:
             return ""
         finally:
             player.close()
-        # Our links have ended; the node may not have seen it yet.
-        deadline = time.perf_counter() + reply
-        while not (well := self.call(reply).well) and time.perf_counter() < deadline:
-            pass
-        return why if well else ""
+        return why if _by(reply, lambda: self.call(reply).well) else ""
 
     def takes(self, number: int, reply: float) -> bool:
         """Tells whether the node takes so many sessions at once."""
@@ -192,6 +187,15 @@ class Caller:
             player.close()
         return True
 
+    def _opens(self, name: str) -> bool:
+        """Opens a session, which stays; tells whether the node took it."""
+        try:
+            self._player.reach(State.OPEN, name)
+        except NotReached:
+            self._player.close()
+            return False
+        return True
+
     def _served(self, pipe: Pipe, seconds: float) -> bool:
         """Asks the node in a session whether it is done; tells whether it answers in time."""
         pipe.send(
@@ -204,6 +208,14 @@ class Caller:
                 return True
             if pipe.ended or not pipe.wait(deadline - time.perf_counter()):
                 return False
+
+
+def _by(seconds: float, works: Callable[[], bool]) -> bool:
+    """Tells whether something works within some time, tried at least once."""
+    deadline = time.perf_counter() + seconds
+    while not (worked := works()) and time.perf_counter() < deadline:
+        pass
+    return worked
 
 
 def _told(pipe: Pipe) -> dict[str, object]:

@@ -25,7 +25,7 @@ from fuzz.oracles.guests import Guests
 from fuzz.oracles.reading import MOST_JOINED, Joiner
 from fuzz.oracles.service import Caller, Served, Step
 from fuzz.oracles.trouble import Wrong
-from fuzz.player import Answers, Pipe, Played, run
+from fuzz.player import Answers, NotReached, Pipe, Played, run
 from fuzz.player.answers import FENCE_ID
 from fuzz.player.fitting import FRAME_R
 from fuzz.regression import fails_on
@@ -523,6 +523,22 @@ def test_node_that_sees_late_that_its_session_has_ended_takes_one_at_a_time(
     call, refused = caller.call, Served(Step.OPEN, why="it has not seen the end of the last one")
     looks = iter([refused])
     monkeypatch.setattr(caller, "call", lambda reply: next(looks, None) or call(reply))
+    assert caller.crowded(LONG)
+
+
+def test_node_that_has_not_seen_the_end_of_the_canary_takes_one_at_a_time(
+    node: RouterNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.router.without.add("beside")
+    caller = Caller(node, LONG, Answers())
+    reach, tries = caller._player.reach, iter([NotReached("it has not seen the end of the last one")])
+
+    def late(state: State, name: str = "") -> Pipe:
+        for refused in tries:
+            raise refused
+        return reach(state, name)
+
+    monkeypatch.setattr(caller._player, "reach", late)
     assert caller.crowded(LONG)
 
 
