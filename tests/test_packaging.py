@@ -3,6 +3,7 @@
 import configparser
 import email.message
 import email.parser
+import os
 import re
 import shutil
 import subprocess
@@ -158,3 +159,13 @@ def test_index_pattern_finds_indexes(text: bytes) -> None:
 
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.mark.parametrize("name", ["PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE"])
+def test_make_gives_its_pythons_nothing_that_changes_what_they_import(name: str) -> None:
+    command = ["make", "--silent", "--eval=show: ; @env", "show"]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, name: "1"}, capture_output=True, text=True, check=True
+    )
+    assert "PYTHONUNBUFFERED=1" in done.stdout.splitlines()
+    assert not [line for line in done.stdout.splitlines() if line.startswith(f"{name}=")]
