@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
+from functools import cache
 from typing import Any, TypeVar, assert_never
 from unittest.mock import patch
 
@@ -83,6 +84,15 @@ def messages(
     Raises:
         ValueError: There is no such message.
     """
+    return _messages(kind, number, unknown, given) if given else _plain(kind, number, unknown)
+
+
+@cache
+def _plain(kind: Kind | None, number: int | None, unknown: bool) -> SearchStrategy[Message]:
+    return _messages(kind, number, unknown, {})
+
+
+def _messages(kind: Kind | None, number: int | None, unknown: bool, given: Given) -> SearchStrategy[Message]:
     wanted = [
         described
         for described in shapes().values()
@@ -90,7 +100,8 @@ def messages(
     ]
     if not wanted:
         raise ValueError(f"no message has the id {number} in the layer {kind}")
-    return st.sampled_from(wanted).flatmap(lambda described: _message(described, unknown, given or {}))
+    made = {described: _message(described, unknown, given) for described in wanted}
+    return st.sampled_from(wanted).flatmap(made.__getitem__)
 
 
 @st.composite
@@ -138,12 +149,12 @@ def _draw_values(  # noqa: C901, PLR0912  (one match over all kinds of shape)
             values[described.name] = described.default if constant else draw(numbers)
         case shape.Le():
             limit = 1 << 8 * described.size - described.signed
-            values[described.name] = draw(st.integers(-limit if described.signed else 0, limit - 1))
+            values[described.name] = draw(_integers(-limit if described.signed else 0, limit - 1))
         case shape.Vle():
             limit = (1 << described.z) - 1
             values[described.name] = draw(_numbers(limit, described.names, described.allowed))
         case shape.Zid():
-            values[described.name] = draw(st.integers(1, (1 << 128) - 1).map(_zid))
+            values[described.name] = draw(_ZIDS)
         case shape.CountedBytes():
             texts = _LOCATORS if described.locator else _TEXTS
             values[described.name] = draw(texts if described.text else _BYTES)
@@ -156,7 +167,7 @@ def _draw_values(  # noqa: C901, PLR0912  (one match over all kinds of shape)
         case shape.Many():
             least, most = _times(described, values)
             items = [
-                _draw_all(draw, described.item, unknown, given) for _ in range(draw(st.integers(least, most)))
+                _draw_all(draw, described.item, unknown, given) for _ in range(draw(_integers(least, most)))
             ]
             single = len(described.item) == 1
             values[described.name] = [next(iter(item.values())) for item in items] if single else items
@@ -165,10 +176,10 @@ def _draw_values(  # noqa: C901, PLR0912  (one match over all kinds of shape)
         case shape.Chain():
             values[described.name] = _draw_chain(draw, described, values, unknown, given)
         case shape.Body():
-            number = draw(st.sampled_from(described.ids))
+            number = draw(_one_of(described.ids))
             values[described.name] = draw(messages(described.kind, number, unknown=unknown, given=given))
         case shape.Messages():
-            one = st.sampled_from(described.ids).flatmap(
+            one = _one_of(described.ids).flatmap(
                 lambda number: messages(described.kind, number, unknown=unknown, given=given)
             )
             values[described.name] = draw(st.lists(one, max_size=_FEW))
@@ -202,40 +213,59 @@ def _times(described: shape.Many, values: dict[str, Any]) -> tuple[int, int]:
 def _draw_chain(
     draw: DrawFn, described: shape.Chain, values: dict[str, Any], unknown: bool, given: Given
 ) -> list[Any]:
-    possible = [
+    possible = tuple(
         one
         for one in described.known
         if _present(tuple(n for n in one.conditions if isinstance(n, shape.Condition)), values)
-    ]
-    # No two of one id: real nodes see two forms of one extension as a contradiction.
-    known = (
-        draw(st.lists(st.sampled_from(possible), max_size=_FEW, unique_by=lambda e: e.id)) if possible else []
     )
+    # No two of one id: real nodes see two forms of one extension as a contradiction.
+    known = draw(_some_of(possible)) if possible else []
     chain: list[Any] = []
     for one in known:
         # Some extensions are there only behind another one.
         if _present(one.conditions, {**values, described.name: chain}):
             chain.append(build(one, _draw_all(draw, one.fields, unknown, given)))
     if unknown:
-        taken = [one.header for one in described.known]
-        chain += draw(st.lists(_unknown_extensions(taken, mandatory=False), max_size=1))
+        chain += draw(_perhaps_unknown(tuple(one.header for one in described.known)))
     return chain
 
 
+# Hypothesis looks at each strategy before it draws from it for the first time, which takes longer than to draw.
+
+
+_integers = cache(st.integers)
+
+
+@cache
+def _one_of(values: tuple[T, ...]) -> SearchStrategy[T]:
+    return st.sampled_from(values)
+
+
+@cache
+def _some_of(known: tuple[shape.Extension, ...]) -> SearchStrategy[list[shape.Extension]]:
+    return st.lists(st.sampled_from(known), max_size=_FEW, unique_by=lambda one: one.id)
+
+
+@cache
+def _perhaps_unknown(taken: tuple[int, ...]) -> SearchStrategy[list[UnknownExtension]]:
+    return st.lists(_unknown_extensions(taken, mandatory=False), max_size=1)
+
+
 @st.composite
-def _unknown_extensions(draw: DrawFn, taken: list[int], mandatory: bool) -> UnknownExtension:
+def _unknown_extensions(draw: DrawFn, taken: tuple[int, ...], mandatory: bool) -> UnknownExtension:
     """Extensions whose header byte is none of ``taken``."""
-    free = [byte for byte in range(0x60) if bool(byte & 0x10) == mandatory and byte not in taken]
-    header = draw(st.sampled_from(free))
+    free = tuple(byte for byte in range(0x60) if bool(byte & 0x10) == mandatory and byte not in taken)
+    header = draw(_one_of(free))
     values: dict[str, Any] = {"ENC": header >> 5, "M": int(mandatory), "ext_id": header & 0x0F}
     match header >> 5:
         case Enc.Z64:
-            values["z64"] = draw(st.integers(0, VLE_MAX))
+            values["z64"] = draw(_integers(0, VLE_MAX))
         case Enc.ZBUF:
             values["data"] = draw(_BYTES)
     return UnknownExtension(**values)
 
 
+@cache
 def _numbers(limit: int, names: shape.Names | None, allowed: tuple[int, ...] | None) -> SearchStrategy[int]:
     """Numbers up to a limit; of an enumeration mostly those that have a name."""
     if allowed is not None:
@@ -251,6 +281,7 @@ def _zid(number: int) -> bytes:
     return number.to_bytes((number.bit_length() + 7) // 8, "little")
 
 
+_ZIDS = st.integers(1, (1 << 128) - 1).map(_zid)
 _BYTES = st.binary(max_size=_SHORT)
 _TEXTS = st.text(st.characters(codec="utf-8"), max_size=_SHORT)
 _LOCATORS = st.builds(
@@ -419,7 +450,7 @@ def _lies_about(  # noqa: C901, PLR0912, PLR0915  (one match over all kinds of s
                 lie(described.name, "too few", st.integers(0, len(items) - 1).map(lambda n: items[:n]))
         case shape.Chain():
             chain = layer.value(described.name)
-            taken = [known.header for known in described.known]
+            taken = tuple(known.header for known in described.known)
             unknown = _unknown_extensions(taken, mandatory=True)
             lie(described.name, "mandatory unknown among", unknown.map(lambda one: [*chain, one]))
             reserved = st.integers(0, 15).map(lambda n: UnknownExtension(ENC=Enc.RESERVED, ext_id=n))
