@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,8 +22,8 @@ from scapy_layers.message import Message
 from scapy_layers.scouting import Hello, Scout
 from scapy_layers.transport import Init, Open
 from spark_reports.rows import VERDICTS, read_rows
+from tests.conformance._runs import ROOT, run_prepared
 
-ROOT = Path(__file__).resolve().parents[2]
 REPLY = 0.2
 """Seconds for what does not come."""
 
@@ -42,27 +39,8 @@ TELLING = [f"conformance/suite/test_{name}.py" for name in ("init", "open", "hel
 
 def verdicts(kind: str, folder: Path, where: list[str], *words: str) -> list[dict[str, Any]]:
     """Runs a part of the suite on a null node; returns what became of the tests."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    options = [
-        "-m",
-        "not slow",
-        "--time-scale",
-        "0.1",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--run-dir",
-        str(folder),
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *where, "--node", f"null:{kind}", *options, *words],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    options = ["-m", "not slow", "--time-scale", "0.1", "-q", "--run-dir", str(folder)]
+    done = run_prepared(*where, "--node", f"null:{kind}", *options, *words, cwd=ROOT)
     assert done.returncode != 0, done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     found = read_rows(folder / VERDICTS)

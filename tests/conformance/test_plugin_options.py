@@ -12,7 +12,7 @@ from conformance.nodes.ref import RefNode
 from conformance.passive import CHECKERS
 from conformance.requirements import requirements
 from spark_reports.rows import OBSERVATIONS, read_rows, read_run
-from tests.conformance._runs import ROOT, outcomes, run, run_own, verdicts
+from tests.conformance._runs import outcomes, run_own, run_prepared, verdicts
 
 TESTS = """
 import pytest
@@ -235,14 +235,14 @@ def test_profile_that_asks_for_more_tests_than_there_are_is_refused(tmp_path: Pa
     (tmp_path / "mine.toml").write_text('impl = "mine"\nminimum = 100000\n')
     words = ["--pyargs", "conformance", "-p", "conformance.plugin", "--profile", "mine.toml"]
     for workers in ([], ["-n", "2"]):
-        done = run(*words, *workers, "--node", "tcp/127.0.0.1:1", "--run-dir", "run", cwd=tmp_path, path=ROOT)
+        done = run_prepared(*words, *workers, "--node", "tcp/127.0.0.1:1", "--run-dir", "run", cwd=tmp_path)
         text = done.stdout + done.stderr
         assert done.returncode == 4, text
         assert "the profile mine requires at least 100000" in text
         assert "Traceback" not in text
     # Who leaves tests out on purpose is not told that there are few.
-    done = run(
-        *words, "-k", "own_zenoh_id", "--node", "tcp/127.0.0.1:1", "--run-dir", "run", cwd=tmp_path, path=ROOT
+    done = run_prepared(
+        *words, "-k", "own_zenoh_id", "--node", "tcp/127.0.0.1:1", "--run-dir", "run", cwd=tmp_path
     )
     assert done.returncode == 3, done.stdout
 

@@ -13,7 +13,7 @@ import pytest
 from conformance.requirements import requirements
 from conformance.running.outcome import encodable
 from spark_reports.rows import OBSERVATIONS, VERDICTS, read_rows, read_run
-from tests.conformance._runs import ROOT, Done, outcomes, run, run_own, verdicts
+from tests.conformance._runs import Done, outcomes, run_own, run_prepared, verdicts
 
 TESTS = """
 import pytest
@@ -311,8 +311,8 @@ def test_command_that_repeats_a_test_works_as_it_stands(tmp_path: Path) -> None:
     chosen = "test_own.py::test_named[udp-it's $HOME [x]]"
     again = rows[chosen]["repeat"]
     assert again.startswith("pytest ")
-    done = run(
-        *shlex.split(again)[1:], "-p", "conformance.plugin", "--run-dir", "again", cwd=tmp_path, path=ROOT
+    done = run_prepared(
+        *shlex.split(again)[1:], "-p", "conformance.plugin", "--run-dir", "again", cwd=tmp_path
     )
     assert "1 failed" in done.stdout, done.stdout + done.stderr
     (second,) = [row for row in verdicts(tmp_path / "again") if "::" in row["test"]]
@@ -332,12 +332,12 @@ def test_command_for_a_test_of_the_suite_works_from_another_folder(tmp_path: Pat
         "-p",
         "conformance.plugin",
     ]
-    first = run(*words, "--run-dir", "run", cwd=tmp_path, path=ROOT)
+    first = run_prepared(*words, "--run-dir", "run", cwd=tmp_path)
     assert first.returncode == 0, first.stdout + first.stderr
     (row,) = [row for row in verdicts(tmp_path / "run") if "::" in row["test"]]
     assert "--pyargs conformance.suite.test_close::test_own_zenoh_id" in row["repeat"]
     words = [*shlex.split(row["repeat"])[1:], "-p", "conformance.plugin", "--run-dir", "again"]
-    again = run(*words, cwd=tmp_path, path=ROOT)
+    again = run_prepared(*words, cwd=tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr
     assert [row["test"] for row in verdicts(tmp_path / "again") if "::" in row["test"]] == [row["test"]]
     assert read_run(tmp_path / "again").node_impl == "zenoh-harness-refnode"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance._runs import ROOT, run, verdicts
+from tests.conformance._runs import ROOT, run_prepared, verdicts
 
 TOLD = ["--req", "ZN-INT", "--req", "ZN-DCL", "--req", "ZN-RTE"]
 
@@ -52,8 +52,8 @@ def test_node_that_does_something_rare_fails_nothing(
     name: str, words: list[str], decided: int, tmp_path: Path
 ) -> None:
     node = f"cmd:{sys.executable} -m tests.conformance._rare_node --listen {{locator}} --mutant {name}"
-    done = run(
-        "conformance", "-q", "--node", node, "--run-dir", str(tmp_path / "run"), *words, cwd=ROOT, path=ROOT
+    done = run_prepared(
+        "conformance", "-q", "--node", node, "--run-dir", str(tmp_path / "run"), *words, cwd=ROOT
     )
     rows = verdicts(tmp_path / "run")
     odd = [
