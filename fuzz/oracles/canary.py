@@ -324,9 +324,13 @@ class Canary:
         """Sees whether publications arrive that go in fragments; behind it one is begun."""
         self.joins = True
         if not self._fresh.fragments:
+            watch = Watch()
             for _ in range(2):
                 self._send()
-                self.hear(self._complete, self._usual(2 * ODD_AGE))
+                if not self.hear(self._complete, self._usual(2 * ODD_AGE)) and self.answers(
+                    self.subscriber, self.first_share
+                ):
+                    self.hear(self._complete, self.reply if watch.busy else self._usual(2 * ODD_AGE))
             self.joins = self._fresh.fragments = self._joined == self._whole > 0
         if self.joins:
             # Never ended: what goes in fragments on the other lane of the session is no part of it.

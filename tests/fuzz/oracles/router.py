@@ -11,6 +11,8 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import pytest
+
 from conformance.config import Locator
 from conformance.nodes.base import Node
 from fuzz.oracles import Patient, Spot
@@ -30,13 +32,13 @@ from scapy_layers.message import Message
 from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Fragment, Frame, Init, Open
 
-REPLY = 0.3
-
 ROOM = 600
 """Bytes of the publications that it carries, unless more is wanted: each takes time."""
 
 MOST = 40_000
 """Bytes of a message that goes in one batch."""
+
+REPLY = 0.3
 """T1 of these tests, in seconds."""
 
 LONG = 30.0
@@ -346,8 +348,23 @@ class RouterStage:
 
 @contextmanager
 def patient_of(node: RouterNode, unjudged: Container[Spot] = (), reply: float = REPLY) -> Iterator[Patient]:
-    """A patient whose node was just started."""
-    patient = Patient(RouterStage(node, reply), reply, unjudged=unjudged)
-    patient.begin()
+    """A patient whose node was just started.
+
+    Until it is known what the node does, that has as long as it takes, unless there is something that it does not.
+    """
+    router = node.router
+    spoilt = bool(router.without or router.dropped or router.replace)
+    stage = RouterStage(node, reply if spoilt else LONG)
+    patient = Patient(stage, stage.reply, unjudged=unjudged)
+    with pytest.MonkeyPatch.context() as patch:
+        if router.largest == ROOM:
+            # It carries none of them.
+            patch.setattr("fuzz.oracles.canary.BESIDES", ())
+        patient.begin()
+    patient.reply = stage.reply = reply
+    if patient.canary is not None:
+        patient.canary.reply = reply
+    if patient.vigil is not None:
+        patient.vigil._player.reply = reply
     yield patient
     patient.close()

@@ -448,6 +448,7 @@ def test_only_the_named_oracles_are_asked(node: RouterNode, patient: Patient) ->
     assert set(patient.looks) == {"ping", "process"}
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_an_oracle_that_fails_is_not_asked_again_and_says_so(
     patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from conformance.nodes import node_of
 from fuzz.lab import Lab
 from fuzz.oracles import Harm, Objection, Patient, Spot, When
 from fuzz.oracles.besides import BESIDES, LARGE
-from fuzz.oracles.canary import LEAST_LOOKS, NEGLECT_SECONDS, ODD_AGE, WAITING_MS, Canary
+from fuzz.oracles.canary import LEAST_LOOKS, NEGLECT_SECONDS, ODD_AGE, PROMPT, WAITING_MS, Canary
 from fuzz.oracles.common import COMMON
 from fuzz.oracles.fresh import CALLS, EXCHANGES
 from fuzz.oracles.guests import Guests
@@ -38,8 +38,10 @@ from scapy_layers.extensions import Lane
 from scapy_layers.message import Message
 from scapy_layers.network import Push, Response, ResponseFinal
 from scapy_layers.transport import Fragment, Frame
-from tests.fuzz.oracles.router import LONG, REPLY, Router, RouterNode, patient_of
+from tests.fuzz.oracles.router import LONG, REPLY, Router, RouterNode, Session, patient_of
 from tests.fuzz.planted import FAULTS, command
+
+pytestmark = pytest.mark.usefixtures("unhurried")
 
 
 @pytest.fixture
@@ -235,6 +237,21 @@ def test_node_that_joins_no_fragments_is_not_asked_to(node: RouterNode) -> None:
             assert patient.examine(when) is None
 
 
+def test_node_that_joins_fragments_late_is_given_its_time(
+    node: RouterNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join = node.router._join
+
+    def slowly(session: Session, fragment: Fragment) -> None:
+        time.sleep(0.3)
+        join(session, fragment)
+
+    monkeypatch.setattr(node.router, "_join", slowly)
+    with patient_of(node) as patient:
+        assert patient.canary
+        assert patient.canary.joins
+
+
 def test_reply_to_a_question_of_ours_that_others_were_handed_is_no_fault(patient: Patient) -> None:
     router_of(patient).say(1, Response(request_id=FENCE_ID, body=Reply(body=Put(data=b"x"))))
     assert patient.examine(When.ODD) is None
@@ -385,11 +402,24 @@ def test_a_node_without_routes_is_still_asked_in_old_sessions(node: RouterNode) 
     assert seen.harm is Harm.STALL
 
 
-def test_a_beat_does_not_wait_for_what_is_late_and_says_nothing_of_it(patient: Patient) -> None:
+def test_a_beat_does_not_wait_for_what_is_late_and_says_nothing_of_it(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert patient.canary
+    hear = patient.canary.hear
+    waits: list[float] = []
+
+    def counted(done: Callable[[], bool], seconds: float) -> bool:
+        waits.append(seconds)
+        return hear(done, seconds)
+
     router_of(patient).delay = 0.4
-    began = time.perf_counter()
-    assert patient.examine(When.BEAT) is None
-    assert time.perf_counter() - began < 0.4
+    with monkeypatch.context() as patch:
+        # However long it takes us to send.
+        patch.setattr(Canary, "odd_age", LONG)
+        patch.setattr(patient.canary, "hear", counted)
+        assert patient.examine(When.BEAT) is None
+    assert waits == [PROMPT]
     router_of(patient).delay = 0.0
     assert patient.examine(When.ODD) is None
 
@@ -400,12 +430,13 @@ def test_a_node_that_lets_everybody_wait_for_long_is_late(
     monkeypatch.setattr("fuzz.oracles.machine._waited", lambda: 0.0)
     monkeypatch.setattr("fuzz.oracles.machine.BUSY", 2.0)
     assert patient.canary
+    patient.canary.reply = LONG
     patient.canary._send()
-    patient.canary.hear(patient.canary._complete, REPLY)
+    assert patient.canary.hear(patient.canary._complete, LONG)
     # However long it took at first.
     patient.canary.baseline = 0.0
     patient.canary._number += 1
-    patient.canary._sent_at = time.perf_counter() - 3 * REPLY
+    patient.canary._sent_at = time.perf_counter() - 3 * LONG
     late = patient.canary.later()
     assert late
     assert late.wrong is Wrong.LATE

@@ -30,6 +30,8 @@ from scapy_layers.network import Push, ResponseFinal
 from scapy_layers.transport import Close, Frame, Init, Open
 from tests.fuzz.oracles.router import REPLY, RouterNode, RouterStage, patient_of
 
+pytestmark = pytest.mark.usefixtures("unhurried")
+
 
 @pytest.fixture
 def node() -> Iterator[RouterNode]:

@@ -22,7 +22,9 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(config, node_of(config), seats=1)
 
 
-def test_one_of_many_is_not_missed_where_it_is_looked_for(lab: Lab) -> None:
+def test_one_of_many_is_not_missed_where_it_is_looked_for(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Enough for all of them, however long each takes.
+    monkeypatch.setattr("fuzz.oracles.canary.RARE_SECONDS", 600.0)
     script = FAULTS["speck"].trigger
     with lab:
         # A look as it is taken elsewhere misses it.

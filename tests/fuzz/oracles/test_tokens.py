@@ -21,6 +21,8 @@ from scapy_layers.batch import prefixed
 from scapy_layers.transport import Close
 from tests.fuzz.planted import FAULTS, command
 
+pytestmark = pytest.mark.usefixtures("unhurried")
+
 
 @pytest.mark.parametrize(
     ("fault", "place"),
