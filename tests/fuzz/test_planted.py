@@ -114,7 +114,7 @@ def test_fault_that_ends_service(tmp_path: Path, name: str) -> None:
     with running(tmp_path, name) as node:
         assert node.problem(REPLY) == ""
         set_off(node, name)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while words.get(name, "expected ") not in (seen := node.problem(SHORT)):
             assert time.monotonic() < deadline, seen
 
@@ -139,7 +139,7 @@ def test_late_death_comes_behind_the_answer(tmp_path: Path) -> None:
     with running(tmp_path, "late") as node:
         # How soon it dies behind its answer, nobody can tell who has to wait for a processor.
         assert set_off(node, "late").ending is Ending.ACCEPTED
-        assert eventually(node.death, 30.0) == "the process died of SIGABRT"
+        assert eventually(node.death, 60.0) == "the process died of SIGABRT"
 
 
 def test_panic_ends_the_session_and_leaves_the_process(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_what_it_keeps_shows_in_proc(tmp_path: Path) -> None:
         set_off(node, "spin")
         # Nothing is asked of it meanwhile.
         least = ticks(node) + 20
-        assert eventually(lambda: ticks(node) >= least, 10.0)
+        assert eventually(lambda: ticks(node) >= least, 60.0)
         assert node.problem(REPLY) == ""
 
 
@@ -225,7 +225,7 @@ def test_slow_node_is_slow_and_well(tmp_path: Path) -> None:
         assert node.problem(REPLY) == ""
 
 
-def eventually(look: Callable[[], object], seconds: float = 2.0) -> object:
+def eventually(look: Callable[[], object], seconds: float) -> object:
     """Looks until there is something to see."""
     deadline = time.monotonic() + seconds
     while not (seen := look()) and time.monotonic() < deadline:

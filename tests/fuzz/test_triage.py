@@ -912,10 +912,9 @@ def test_three_of_five_fresh_nodes_confirm_it(
 
 def test_a_deadline_is_kept_and_what_was_seen_is_not_lost(run: Path) -> None:
     with triage_of(run, on(b"bad", STALL)) as made:
-        began = time.monotonic()
-        finding = made.found(STALL, [*others(5), suspect(6, b"bad")], began)
+        finding = made.found(STALL, [*others(5), suspect(6, b"bad")], time.monotonic())
         assert finding.status == FLAKY
-        assert time.monotonic() - began < 2
+        assert made._lab.tries == 0
         assert finding.path is not None
         assert Finding.load(finding.path).bucket == finding.bucket
 

@@ -18,7 +18,7 @@ from scapy_layers.extensions import Patch, QoSOffer
 from scapy_layers.transport import Init, KeepAlive, Open
 from tests.fuzz.player.callers import INIT, Caller
 
-REPLY = 2.0
+REPLY = 30.0
 
 
 @pytest.fixture

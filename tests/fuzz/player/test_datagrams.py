@@ -6,10 +6,11 @@ import pytest
 
 from conformance.config import Locator
 from fuzz.cases import reach, send
-from fuzz.player import Ending, NotReached, Player
+from fuzz.player import Ending, NotReached, Played, Player
 from fuzz.player.answers import Answers
 from fuzz.player.datagrams import ASKER, SCOUT, Speaker, join_like
 from fuzz.player.pipe import FIRST_SN
+from fuzz.player.tasks import Task
 from fuzz.script import Script
 from fuzz.states import State
 from scapy_layers.batch import contents
@@ -19,6 +20,12 @@ from tests.fuzz.player.callers import Hearer
 
 ASKED = bytes.fromhex("010907")
 
+REPLY = 0.05
+"""Seconds for what never comes."""
+
+LONG = 30.0
+"""Seconds for what comes."""
+
 
 @pytest.fixture
 def hearer() -> Iterator[Hearer]:
@@ -27,8 +34,8 @@ def hearer() -> Iterator[Hearer]:
     made.close()
 
 
-def player_of(hearer: Hearer, reply: float = 2.0) -> Player:
-    return Player(Speaker(Locator("udp", "127.0.0.1", hearer.port)), reply)
+def player_of(hearer: Hearer) -> Player:
+    return Player(Speaker(Locator("udp", "127.0.0.1", hearer.port)), LONG)
 
 
 def test_answers_to_a_stimulus_are_told_from_those_to_a_ping(hearer: Hearer) -> None:
@@ -56,31 +63,37 @@ def test_ping_that_was_lost_is_sent_again() -> None:
 def test_node_that_does_not_hear_any_more_is_silent() -> None:
     hears = [True]
     hearer = Hearer(lambda _: hears[0])
-    player = player_of(hearer, 0.05)
+    player = player_of(hearer)
     player.reach(State.SCOUTING)
     asker = player.helpers[ASKER]
-    hears[0] = False
+    hears[0], player.reply = False, REPLY
     played = player.play(Script((reach(State.SCOUTING, "a"), send(ASKED))))
     assert "does not answer SCOUT" in played.failure
     assert asker.ended
     assert ASKER not in player.helpers
     with pytest.raises(NotReached):
         player.reach(State.SCOUTING)
-    hears[0] = True
+    hears[0], player.reply = True, LONG
     assert player.play(Script((reach(State.SCOUTING, "a"), send(ASKED)))).names == ["HELLO"]
     player.leave()
     hearer.close()
 
 
-def test_stimulus_that_makes_the_node_deaf_is_told() -> None:
+def test_stimulus_that_makes_the_node_deaf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     hears = [True]
 
     def listen(data: bytes) -> bool:
         hears[0] &= data != b"\xff"
         return hears[0]
 
+    def concluded(played: Played) -> Task[None]:
+        player.reply = REPLY
+        yield from conclude(played)
+
     hearer = Hearer(listen)
-    player = player_of(hearer, 0.05)
+    player = player_of(hearer)
+    conclude = player.conclude
+    monkeypatch.setattr(player, "conclude", concluded)
     played = player.play(Script((reach(State.SCOUTING, "a"), send(b"\xff"))))
     assert (played.failure, played.ending) == ("", Ending.SILENT)
     player.leave()

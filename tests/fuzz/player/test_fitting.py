@@ -96,17 +96,18 @@ def test_what_fits_or_is_to_be_too_large_stays_whole(pipe: Pipe, room: int, size
 def test_what_states_and_the_canary_say_fits_the_batches_that_the_node_has_agreed_to(
     tmp_path: Path, size: int
 ) -> None:
-    words = f"-m conformance.refnode --listen {{locator}} --batch-size {size}"
+    # No session of the canary ends while the others are opened and tried, however long that takes.
+    words = f"-m conformance.refnode --listen {{locator}} --batch-size {size} --lease 600"
     config = RunConfig(
         node=f"cmd:{shlex.quote(sys.executable)} {words}", run_dir=tmp_path, run_id="run", seed=1
     )
     with node_of(config) as node:
-        player = Player(Initiator(node.locator), 2.0)
+        player = Player(Initiator(node.locator), 30.0)
         # The queries of the node that the other state needs come in FRAGMENTs where there is less room.
         for state in (State.DECLARED, State.PENDING)[: 1 + (size == 128)]:
             player.reach(state)
         player.leave()
-        canary = Canary(node, 2.0, random.Random(1))
+        canary = Canary(node, 30.0, random.Random(1))
         canary.open()
         assert all((canary.routes, canary.replies, canary.joins, canary.named, canary.guests.tokens))
         assert [canary.look(), canary.look_at_common(), canary.look_at_tokens()] == [None] * 3

@@ -35,7 +35,8 @@ def pipe(kind: socket.SocketKind) -> Pipe:
 
 @pytest.fixture
 def player(node: Started) -> Iterator[Player]:
-    made = Player(Initiator(Locator.parse(node.facts["locator"])), 2.0)
+    made = Player(Initiator(Locator.parse(node.facts["locator"])), 30.0)
+    made.patience = made.reply
     yield made
     made.leave()
 
