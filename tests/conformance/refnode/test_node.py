@@ -164,9 +164,9 @@ def test_neighbour_that_spoke_while_the_node_stood_still_is_not_silent(node: Sta
 
 
 def test_idle_session_gets_keep_alives(start: Start) -> None:
-    with start("--lease", "0.4").raw() as raw:
+    with start("--lease", "2").raw() as raw:
         raw.open(ZID)
-        for _ in range(8):
+        for _ in range(5):
             assert isinstance(raw.message(), KeepAlive)
             raw.send(KeepAlive())
 

@@ -38,7 +38,7 @@ def test_both_ends_come_to_know_each_other(ends: tuple[GroupEnd, GroupEnd]) -> N
     member = one.expect_member(two.group.config.zid)
     assert member.whatami == WhatAmI.PEER
     # The first JOIN of the other left before this one was there; it is repeated.
-    two.expect_member(one.group.config.zid, within=4.0)
+    two.expect_member(one.group.config.zid, within=60)
 
 
 def test_values_go_to_the_group_whole_or_in_fragments(ends: tuple[GroupEnd, GroupEnd]) -> None:
@@ -79,7 +79,7 @@ def test_member_that_falls_silent_is_gone(tester: Tester) -> None:
     two = tester.group(where, lease=0.3)
     one.expect_member(two.group.config.zid)
     two.bend(dropped(Join))
-    assert one.expect_left(two.group.config.zid, within=2.0).reason is None
+    assert one.expect_left(two.group.config.zid, within=60).reason is None
 
 
 def test_join_can_say_something_else(tester: Tester) -> None:
