@@ -70,7 +70,7 @@ class Router:
         replace: Hands on zeros instead of the payloads of publications.
         twice: Hands on every publication twice.
         swap: Holds back one publication until the next one.
-        lose: Loses the next publications, so many.
+        lose: Loses the next publications, so many, of those that come whole: which link is read first is open.
         shift: Added to the request id of replies.
         delay: Seconds it takes over each batch; ``ponder``: over each declaration of a subscriber.
         largest: Bytes of the largest publication that it carries; ``alters_from``: of the smallest that it alters.
@@ -189,8 +189,10 @@ class Router:
         parts.append(bytes(fragment.data))
         if not fragment.M:
             whole = b"".join(session.parts.pop(int(fragment.R)))
+            lose, self.lose = self.lose, 0
             with contextlib.suppress(WireError):
                 self._handle(session, decode(whole, Kind.NETWORK))
+            self.lose = lose
 
     def _handle(self, session: Session, message: Message) -> None:
         match message:

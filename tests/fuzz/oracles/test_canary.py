@@ -170,6 +170,12 @@ def test_publication_of_which_a_part_is_forgotten_meanwhile_is_told(patient: Pat
     assert patient.canary
     assert patient.canary.joins
     assert patient.examine(When.ODD) is None
+    if not patient.canary._rest:
+        patient.canary._send()
+    # It has read what was begun.
+    until = time.monotonic() + LONG
+    while not router_of(patient).sessions[2].parts.get(1):
+        assert time.monotonic() < until
     router_of(patient).forgets = forgets
     assert objection(patient).place == Wrong.UNJOINED
 
