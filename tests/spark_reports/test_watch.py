@@ -104,17 +104,15 @@ def test_watch_that_was_killed_before_its_first_batch_goes_on(
     """Spark begins no query where something is left of another."""
     runs = tmp_path / "runs"
     _write(runs, [case_row(1)])
-    plan = Plan(roots=[runs], checkpoint=tmp_path / "checkpoint", once=True)
-    list(watch.follow(spark, plan, watch.begin(plan)))
     # What there is then: the number of the query, folders, and what was to become the end of the batch.
     left = tmp_path / "left"
     for name in ("offsets", "commits"):
         (left / "spark" / name).mkdir(parents=True)
-    (plan.checkpoint / "spark" / "metadata").rename(left / "spark" / "metadata")
+    (left / "spark" / "metadata").write_text('{"id":"0d2f4f5e-6f0c-4a3c-9a43-2b1f6a4c7d10"}')
     (left / "spark" / "offsets" / ".0.52ef94f8-85da-4730-9ac5-bc3b96ad404e.tmp").write_bytes(b"v1")
-    again = Plan(roots=[runs], checkpoint=left, once=True)
-    counted = watch.begin(again)
-    list(watch.follow(spark, again, counted))
+    plan = Plan(roots=[runs], checkpoint=left, once=True)
+    counted = watch.begin(plan)
+    list(watch.follow(spark, plan, counted))
     assert _count(counted) == {"r1": 1}
 
 
