@@ -457,10 +457,14 @@ class Patient:
         return self._caller is not None and self._caller.takes(number, self.reply)
 
     def is_at_work(self) -> bool:
-        """Tells whether the process computes over a moment in which it is asked nothing; not where nobody can know.
+        """Tells whether the process computes over two moments in which it is asked nothing; not where nobody can know.
 
-        On a busy machine it may wait for a processor all the while.
+        On a busy machine it may wait for a processor all the while. What it does now and then, as keeping its sessions
+        alive, falls into one of them.
         """
+        return self._computes() and self._computes()
+
+    def _computes(self) -> bool:
         if self.vitals is None:
             return False
         try:

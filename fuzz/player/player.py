@@ -382,8 +382,12 @@ class Player:
         # While it still answers what came before it has not come to our questions.
         speaks = any(not one.fence and one.names != ("KEEP_ALIVE",) for one in pipe.inbox[heard:])
         quiet = not answered and not speaks and self._in_step(pipe, played)
+        deaf = False
         # Asked now: what it computes for a link ends with that.
-        deaf = quiet and not self.at_work()
+        if quiet and not self.at_work():
+            # It may have come to rest because it has answered by now, or ended the link.
+            answered = yield from self._await(pipe, wanted, 0.0)
+            deaf = not answered and self._in_step(pipe, played)
         # Its numbers are no good any more.
         pipe.finish()
         return answered, deaf

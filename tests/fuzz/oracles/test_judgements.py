@@ -132,29 +132,32 @@ def test_effort_is_known_where_all_is_carried(node: RouterNode) -> None:
 
 
 @pytest.mark.parametrize(
-    ("works", "runnable"),
+    ("spends", "runnable", "deaf"),
     [
-        (True, (False, False)),
-        (False, (False, False)),
-        (None, (False, False)),
-        # It waits for a processor; it woke up once.
-        (False, (True, True)),
-        (False, (True, False)),
-        (False, (False, True)),
+        ([1, 1], [], False),
+        ([0, 0], [], True),
+        (None, [], True),
+        # It keeps its sessions alive in between.
+        ([1, 0], [], True),
+        # It waits for a processor; it woke up now and then.
+        ([0, 0], [True, True, True, True], False),
+        ([0, 0], [True, True, True, False], True),
+        ([0, 0], [False, True], True),
     ],
 )
 def test_a_session_is_deaf_where_the_process_has_come_to_rest(
-    works: bool | None, runnable: tuple[bool, bool]
+    spends: list[int] | None, runnable: list[bool], *, deaf: bool
 ) -> None:
-    spent = itertools.count() if works else itertools.repeat(0)
+    # Looked at before and behind each moment.
+    spent = itertools.accumulate(itertools.chain.from_iterable((0, more) for more in spends or ()))
     states = iter(runnable)
     vitals = SimpleNamespace(cpu=lambda: next(spent), is_runnable=lambda: next(states, False))
     with RouterNode() as node:
         patient = Patient(RouterStage(node), REPLY)
-        patient.vitals = None if works is None else cast("Any", vitals)
+        patient.vitals = None if spends is None else cast("Any", vitals)
         assert patient.stage.at_work == patient.is_at_work
         objection = ORACLES["deaf"].look(patient, Played(deaf=True))
-    assert (objection is None) is (bool(works) or all(runnable))
+    assert (objection is not None) is deaf
 
 
 # Answers ---------------------------------------------------------------------------------------------

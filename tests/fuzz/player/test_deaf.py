@@ -119,6 +119,19 @@ def test_node_that_still_computes_for_a_link_is_not_deaf_there(server: Server) -
     assert asked == [False]
 
 
+def test_node_that_has_come_to_rest_because_it_is_done_with_a_link_is_not_deaf_there() -> None:
+    server = Server(lambda batch: "mute" if MUTE in batch else "")
+    player = Patient(server.port)
+
+    def is_done() -> bool:
+        server.close()
+        return False
+
+    player.at_work = is_done
+    played = player.play(Script((reach(State.OPEN, "a"), send("size", bytes(KeepAlive()), MUTE))))
+    assert not played.deaf
+
+
 def test_node_that_answers_after_all_is_not_deaf() -> None:
     server = Server(lambda batch: "late" if MUTE in batch else "")
     try:
