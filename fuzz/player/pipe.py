@@ -107,6 +107,8 @@ class Pipe:
         self.peer = peer
         self.stream = sock.type == socket.SOCK_STREAM
         self.prefix = PREFIX if self.stream else 0
+        # TLS and WebSocket may have taken in the end together with data, of which the system tells nobody any more.
+        self._short_is_all = self.stream and isinstance(sock, socket.socket)
         self.state: State | None = None
         self.inbox: list[Answer] = []
         self.heard = 0
@@ -266,7 +268,7 @@ class Pipe:
                 self._end("EOF")
                 return
             self._take(data)
-            if self.stream and len(data) < RECEIVE:
+            if self._short_is_all and len(data) < RECEIVE:
                 return
 
     def _take(self, data: bytes) -> None:

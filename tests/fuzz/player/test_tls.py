@@ -25,6 +25,7 @@ from fuzz.player.sealed import RECORD, Sealed
 from fuzz.regression import fails_on
 from fuzz.script import Do, Script
 from fuzz.states import State
+from scapy_layers.batch import prefixed
 from scapy_layers.transport import KeepAlive
 from tests.conformance.refnode._started import Started
 from tests.fuzz.campaigns.test_state import ENDS
@@ -123,6 +124,19 @@ def pair(files: Tls) -> Iterator[tuple[Pipe, ssl.SSLSocket]]:
     yield Pipe(sealed, ENDS, Trace(), Answers(), bytes(16)), made[0]
     sealed.close()
     made[0].close()
+
+
+def test_end_that_is_taken_in_with_data_is_seen_at_once(pair: tuple[Pipe, ssl.SSLSocket]) -> None:
+    pipe, theirs = pair
+    theirs.settimeout(0)
+    theirs.sendall(prefixed(bytes(KeepAlive())))
+    with suppress(ssl.SSLError, BlockingIOError):
+        # The TCP stream goes on.
+        theirs.unwrap()
+    assert pipe.wait(5.0)
+    pipe.receive()
+    assert [answer.names for answer in pipe.inbox] == [("KEEP_ALIVE",)]
+    assert pipe.ended == "EOF"
 
 
 def test_what_did_not_leave_leaves_before_the_next(
