@@ -76,6 +76,7 @@ class Played:
         torn: The node stopped to read what was sent.
         deaf: On one of the links the node answers nothing any more, though its session is not ended.
         session_ended: The node ended a session, by CLOSE or without a word.
+        in_vain: How often the node did not answer between two steps in a session that goes on.
         valid: All that is sent is as it should be, as far as it is known; what was sent without an answer that it needs
             is not.
     """
@@ -92,6 +93,7 @@ class Played:
     deaf: bool = False
     torn: bool = False
     session_ended: bool = False
+    in_vain: int = 0
     valid: bool = False
 
     @property
@@ -246,11 +248,20 @@ class Player:
             case Do.RESET:
                 pipe.reset()
             case Do.SETTLE:
-                wanted = None if pipe.paused else self.fence(pipe)
-                yield from self._await(pipe, wanted, HEARING if wanted is None else self.reply)
-                pipe.heard = len(pipe.inbox)
+                yield from self._catch_up(pipe, played)
             case Do.AWAIT:
                 yield from self._hear(pipe, played)
+
+    def _catch_up(self, pipe: Pipe, played: Played) -> Task[None]:
+        """Waits between two steps until the node has dealt with what was sent on a link, which goes on.
+
+        In a session whose numbers are spoiled it answers nothing: of many, only the first are waited for as long as T1.
+        """
+        wanted = None if pipe.paused else self.fence(pipe)
+        seconds = self.reply if played.in_vain < IN_VAIN else self.patience
+        answered = yield from self._await(pipe, wanted, HEARING if wanted is None else seconds)
+        played.in_vain += wanted is not None and not answered and not pipe.ended
+        pipe.heard = len(pipe.inbox)
 
     def _send(self, pipe: Pipe, step: Step, played: Played, *, last: bool) -> None:
         for pipe.turn in range(step.times):
@@ -586,6 +597,9 @@ DEAF_TIMES = 3
 
 AGAIN = "fence again"
 """Note of a fence that is sent because the first one was not answered."""
+
+IN_VAIN = 3
+"""So many sessions that go on without an answer are each waited for as long as T1."""
 
 TURNS = 4
 """A node takes what is less than half of all numbers ahead: of so many, evenly apart, it takes one at least."""

@@ -18,10 +18,10 @@ from fuzz.campaigns import CAMPAIGNS, Setting
 from fuzz.cases import reach, send
 from fuzz.lab import Lab
 from fuzz.oracles import Harm
-from fuzz.phrases import init, listen, opening
-from fuzz.player import Ending, Initiator, Played, Player
+from fuzz.phrases import act, init, listen, opening
+from fuzz.player import Ending, Initiator, Pipe, Played, Player, run
 from fuzz.player.pipe import FIRST_SN
-from fuzz.player.player import is_whole, questions_of
+from fuzz.player.player import IN_VAIN, is_whole, questions_of
 from fuzz.player.tasks import Task
 from fuzz.regression import fails_on, flat
 from fuzz.script import Do, Script, Step, Template
@@ -130,6 +130,30 @@ def test_node_that_has_come_to_rest_because_it_is_done_with_a_link_is_not_deaf_t
     player.at_work = is_done
     played = player.play(Script((reach(State.OPEN, "a"), send("size", bytes(KeepAlive()), MUTE))))
     assert not played.deaf
+
+
+def test_of_many_sessions_that_go_on_in_vain_only_the_first_are_waited_for(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    player = Patient(server.port)
+    waits: list[float] = []
+    await_it = player._await
+
+    def counted(pipe: Pipe, wanted: int | None, seconds: float) -> Task[bool]:
+        waits.append(seconds)
+        return await_it(pipe, wanted, 0.01)
+
+    monkeypatch.setattr(player, "_await", counted)
+    played = Played()
+    for name in "abcde":
+        mute = send("size", bytes(KeepAlive()), MUTE, link=name)
+        run(player.steps((reach(State.OPEN, name), mute, act(Do.SETTLE, name)), played))
+    assert waits == [LONG] * IN_VAIN + [player.patience] * 2
+    monkeypatch.setattr(player, "_await", await_it)
+    player.patience = LONG
+    run(player.steps((reach(State.OPEN, "f"), act(Do.SETTLE, "f")), played))
+    assert played.in_vain == 5
+    player.leave()
 
 
 def test_node_that_answers_after_all_is_not_deaf() -> None:
