@@ -258,7 +258,7 @@ class Player:
         In a session whose numbers are spoiled it answers nothing: of many, only the first are waited for as long as T1.
         """
         wanted = None if pipe.paused else self.fence(pipe)
-        seconds = self.reply if played.in_vain < IN_VAIN else self.patience
+        seconds = self.reply if played.in_vain < IN_VAIN else max(HEARING, self.patience)
         answered = yield from self._await(pipe, wanted, HEARING if wanted is None else seconds)
         played.in_vain += wanted is not None and not answered and not pipe.ended
         pipe.heard = len(pipe.inbox)

@@ -21,7 +21,7 @@ from fuzz.oracles import Harm
 from fuzz.phrases import act, init, listen, opening
 from fuzz.player import Ending, Initiator, Pipe, Played, Player, run
 from fuzz.player.pipe import FIRST_SN
-from fuzz.player.player import IN_VAIN, is_whole, questions_of
+from fuzz.player.player import HEARING, IN_VAIN, is_whole, questions_of
 from fuzz.player.tasks import Task
 from fuzz.regression import fails_on, flat
 from fuzz.script import Do, Script, Step, Template
@@ -148,7 +148,7 @@ def test_of_many_sessions_that_go_on_in_vain_only_the_first_are_waited_for(
     for name in "abcde":
         mute = send("size", bytes(KeepAlive()), MUTE, link=name)
         run(player.steps((reach(State.OPEN, name), mute, act(Do.SETTLE, name)), played))
-    assert waits == [LONG] * IN_VAIN + [player.patience] * 2
+    assert waits == [LONG] * IN_VAIN + [HEARING] * 2
     monkeypatch.setattr(player, "_await", await_it)
     player.patience = LONG
     run(player.steps((reach(State.OPEN, "f"), act(Do.SETTLE, "f")), played))
