@@ -141,6 +141,11 @@ def options(request: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: kinds[name](value) if name in kinds else value for name, value in found.items()}
 
 
+def putting(request: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Returns options of a put: unless told so, the library may not drop it when the link is slow."""
+    return options({"congestion_control": "BLOCK"} | request, *names)
+
+
 def configured(paths: dict[str, Any]) -> zenoh.Config:
     """Returns a configuration with these values at these paths."""
     config = zenoh.Config()
@@ -196,13 +201,13 @@ class Commands:
         if request.get("timestamped"):
             session = sessions[request["session"]]
             timestamp = session.new_timestamp()
-            session.put(request["key"], payload, timestamp=timestamp)
+            session.put(request["key"], payload, timestamp=timestamp, **putting(request, *PUTTING))
             return str(timestamp)
         if "entity" in request:
             publisher = entities[request["entity"]].handle
             publisher.put(payload, **options(request, "encoding", "attachment"))
         else:
-            sessions[request["session"]].put(request["key"], payload, **options(request, *PUTTING))
+            sessions[request["session"]].put(request["key"], payload, **putting(request, *PUTTING))
         return None
 
     def delete(self, request: dict[str, Any]) -> None:
@@ -210,16 +215,16 @@ class Commands:
         if "entity" in request:
             entities[request["entity"]].handle.delete(**options(request, "attachment"))
         else:
-            sessions[request["session"]].delete(request["key"], **options(request, *PUTTING[1:]))
+            sessions[request["session"]].delete(request["key"], **putting(request, *PUTTING[1:]))
 
     def put_many(self, request: dict[str, Any]) -> None:
         """Puts numbers as text; ``{n}`` in the key is the number."""
-        session, chosen = sessions[request["session"]], options(request, *PUTTING)
+        session, chosen = sessions[request["session"]], putting(request, *PUTTING)
         for number in range(request["first"], request["first"] + request["count"]):
             session.put(request["key"].replace("{n}", str(number)), str(number).encode(), **chosen)
 
     def publisher(self, request: dict[str, Any]) -> int:
-        chosen = options(request, *PUTTING[:-1], "reliability", "allowed_destination")
+        chosen = putting(request, *PUTTING[:-1], "reliability", "allowed_destination")
         return keep(Entity(sessions[request["session"]].declare_publisher(request["key"], **chosen)))
 
     def subscriber(self, request: dict[str, Any]) -> int:
