@@ -35,7 +35,7 @@ from conformance.tester import SessionEnd, Tester
 from scapy_layers.batch import contents
 from scapy_layers.codes import InterestMode, Kind, QueryTarget
 from scapy_layers.data import Put, Query, Reply
-from scapy_layers.declarations import DeclareToken, UndeclareSubscriber
+from scapy_layers.declarations import DeclareToken, UndeclareQueryable, UndeclareSubscriber
 from scapy_layers.extensions import First, QoS, Target, Timeout
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
 from scapy_layers.transport import Fragment
@@ -84,6 +84,9 @@ COMMON_TRIES = 3
 
 WAITING_MS = 2000
 """So long a query of the canary waits for its reply, in ms."""
+
+ASKED_MS = 50
+"""The same where nobody is to reply."""
 
 EARLY = b"\x10" + bytes(16)
 """Cookie of a link on which the node gave none: what takes one may come before it, or the node not answer any more."""
@@ -930,6 +933,8 @@ class Canary:
         for key in self._common:
             if not self._arrives_on(key, overlapping=True):
                 return f"what others publish for {key} no longer arrives"
+        if kept := self._kept():
+            return kept
         for size, lane in self._besides:
             if not self._carries(size, lane):
                 return f"what others publish of {size} bytes with priority {lane} no longer arrives"
@@ -966,6 +971,34 @@ class Canary:
         elif len(set(came)) < len(came):
             self._note("twice", f"a publication for {key} arrives twice")
         return bool(came)
+
+    def _kept(self) -> str:
+        """Returns whether what was taken back is still served, in words; nothing when it is not, or soon no more."""
+        subscriber, publisher, key = self._subscriber, self._publisher, f"{self._key}/served"
+        if self._replies:
+            number = subscriber.declare_queryable(key)
+            subscriber.post(Declare(body=UndeclareQueryable(entity_id=number)))
+            subscriber.fence()
+        until = time.monotonic() + PATIENCE
+        while True:
+            seen = len(subscriber.inbox)
+            for common in self._common:
+                publisher.put(common, self._data(b"k"))
+            if self._replies:
+                ask = Request(
+                    request_id=publisher.next_id(),
+                    key_suffix=key,
+                    extensions=[Timeout(timeout=ASKED_MS)],
+                    body=Query(),
+                )
+                publisher.post(ask)
+            publisher.fence()
+            subscriber.fence()
+            asked = any(isinstance(one.message, Request) for one in subscriber.inbox[seen:])
+            if not asked and not any(self._came_on(common, seen) for common in self._common):
+                return ""
+            if time.monotonic() > until:
+                return "a subscriber or a queryable that was taken back is still served"
 
     def _carries(self, size: int, lane: int) -> bool:
         """Publishes a payload of a size with a priority, and on its lane; tells whether it arrives."""

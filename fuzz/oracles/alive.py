@@ -170,7 +170,8 @@ def valid(patient: Patient, played: Played | None) -> Objection | None:
 
 @oracle(
     "keys",
-    "publications of ours for the keys that most cases use arrive as well, once and whole",
+    "publications of ours for the keys that most cases use arrive as well, once and whole, and none behind the end of "
+    "a subscriber",
     When.ODD,
     "a node that carries publications, and answers in sessions",
 )

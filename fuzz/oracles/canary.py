@@ -20,9 +20,9 @@ from conformance.nodes.base import Node
 from conformance.tester import Fencing
 from fuzz.oracles.base import Harm, Spot
 from fuzz.oracles.besides import BESIDES
-from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
+from fuzz.oracles.common import COMMON, CommonKeys, declared, served, undeclared
 from fuzz.oracles.fresh import EXCHANGES, EXCHANGES_AGAIN, Fresh
-from fuzz.oracles.guests import Guests
+from fuzz.oracles.guests import SOON, Guests
 from fuzz.oracles.machine import TURN, Turns, Watch
 from fuzz.oracles.reading import (
     ROOMY,
@@ -35,7 +35,7 @@ from fuzz.oracles.reading import (
     lease_of,
     to_others,
 )
-from fuzz.oracles.service import close_words, door_to, question_of
+from fuzz.oracles.service import ASKED_MS, close_words, door_to, question_of
 from fuzz.oracles.trouble import MUTE, OUTLIVE, Trouble, Wrong
 from fuzz.player import Answer, Pipe, Player, Trace
 from fuzz.player.answers import OURS
@@ -801,7 +801,7 @@ class Canary:
     def look_at_common(self) -> Trouble | None:
         """Publishes on keys that cases use, for which there are subscribers of ours for this moment."""
         missing = self._published_on(self.common.carried, overlapping=True)
-        if missing is None:
+        if missing is None or not (missing or self._behind_ends()):
             return self._of_end() or MUTE
         common = self.common
         lost = "do not arrive although sessions are answered and other keys are delivered"
@@ -809,6 +809,7 @@ class Canary:
             (Wrong.COMMON_SILENT, Wrong.SILENT, missing, lost),
             (Wrong.COMMON_CHANGED, Wrong.CHANGED, common.changed, "arrive changed"),
             (Wrong.COMMON_TWICE, Wrong.TWICE, common.twice, "arrive twice"),
+            (Wrong.KEPT, Wrong.KEPT, common.kept, "or queries, arrive behind the end of what they are for"),
         ]
         for what, always, keys, how in wrong:
             # What a node does with every key is not said of one.
@@ -853,6 +854,33 @@ class Canary:
         # What comes twice is there by then.
         answered = self.answers(self.subscriber, self.first_share)
         return missing if answered else None
+
+    def _behind_ends(self) -> bool:
+        """Publishes and asks behind the end of subscribers and of a queryable, again for a while where that arrives.
+
+        Returns:
+            Whether the sessions are answered; ``common.kept`` tells what arrives.
+        """
+        common, until = self.common, time.perf_counter() + self.reply
+        key = f"{self.key}/served" if self.replies and self._node.fence == Fencing.QUERY else ""
+        if key:
+            self.say(self.subscriber, served(key))
+            if not self.answers(self.subscriber, self.first_share):
+                return False
+        while True:
+            common.taken_back()
+            self.say(self.publisher, common.published_behind(common.carried))
+            if key:
+                self.publisher.fences += 1
+                self.say(self.publisher, common.asked_behind(key, ASKED_MS))
+            # A queryable that is there still keeps the query waiting.
+            answered = all(self.answers(pipe, self.first_share) for pipe in (self.publisher, self.subscriber))
+            if not common.kept:
+                return answered
+            if time.perf_counter() >= until:
+                return True
+            # A node may take a moment to see to it.
+            self.hear(lambda: False, SOON)
 
     def carries_common(self) -> bool:
         """The same; tells whether all arrives."""

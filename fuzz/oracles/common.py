@@ -11,10 +11,16 @@ from collections.abc import Sequence
 from functools import cache
 
 from fuzz.phrases import KEY, OTHER_KEY
-from fuzz.player.answers import OURS
-from scapy_layers.data import Put
-from scapy_layers.declarations import DeclareSubscriber, UndeclareSubscriber
-from scapy_layers.network import Declare, Push
+from fuzz.player.answers import FENCE_ID, OURS
+from scapy_layers import extensions as ext
+from scapy_layers.data import Put, Query
+from scapy_layers.declarations import (
+    DeclareQueryable,
+    DeclareSubscriber,
+    UndeclareQueryable,
+    UndeclareSubscriber,
+)
+from scapy_layers.network import Declare, Push, Request
 
 COMMON = (KEY, OTHER_KEY, "fuzz/t")
 """Of the keys that cases of all campaigns write out whole and without wild cards, nine of ten are one of these."""
@@ -35,20 +41,29 @@ class CommonKeys:
         carried: Those that the node carried when it was fresh.
         changed: Keys of which something came changed, since ``begin``.
         twice: Keys of which something came twice.
+        kept: Keys of which something came although their subscriber, or queryable, had been taken back.
     """
 
     def __init__(self, rng: random.Random) -> None:
         self.carried: tuple[str, ...] = ()
         self.changed: set[str] = set()
         self.twice: set[str] = set()
+        self.kept: set[str] = set()
         self._number = rng.randrange(10 ** (DIGITS - 1))
         self._sent: dict[int, str] = {}
         self._arrived: set[int] = set()
+        self._behind: dict[int, str] = {}
 
     def begin(self) -> None:
         """What was published before is not looked at any more."""
         for seen in (self._sent, self._arrived, self.changed, self.twice):
             seen.clear()
+        self.taken_back()
+
+    def taken_back(self) -> None:
+        """Nothing is to come any more of what is sent from now on."""
+        self._behind.clear()
+        self.kept.clear()
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -58,12 +73,33 @@ class CommonKeys:
 
     def published(self, keys: Sequence[str]) -> bytes:
         """Returns the messages that publish something on each key, which is looked for from now on."""
-        messages = []
-        for key in keys:
-            self._number += 1
-            self._sent[self._number] = key
-            messages.append(_head(key) + _payload(self._number))
-        return b"".join(messages)
+        return b"".join(_head(key) + self._next(key, self._sent) for key in keys)
+
+    def published_behind(self, keys: Sequence[str]) -> bytes:
+        """The same behind the end of the subscribers."""
+        return b"".join(_head(key) + self._next(key, self._behind) for key in keys)
+
+    def asked_behind(self, key: str, wait: int) -> bytes:
+        """Returns a query to a queryable that has been taken back.
+
+        Args:
+            key: Its key.
+            wait: How long the query waits for replies, in ms.
+        """
+        words = self._next(key, self._behind)
+        return bytes(
+            Request(
+                request_id=FENCE_ID,
+                key_suffix=key,
+                extensions=[ext.Timeout(timeout=wait)],
+                body=Query(P=1, parameters=words.decode()),
+            )
+        )
+
+    def _next(self, key: str, sent: dict[int, str]) -> bytes:
+        self._number += 1
+        sent[self._number] = key
+        return _payload(self._number)
 
     def take(self, batch: bytes) -> None:
         """Takes in a batch that came where the subscribers are."""
@@ -72,6 +108,8 @@ class CommonKeys:
             behind = at + len(OURS) + DIGITS
             digits = batch[at + len(OURS) : behind]
             number = int(digits) if digits.isdigit() else 0
+            if behind_end := self._behind.get(number):
+                self.kept.add(behind_end)
             # Another may be an older one that a case has sent on.
             if key := self._sent.get(number):
                 if batch[at - 1] != len(OURS) + 2 * DIGITS or batch[behind : behind + DIGITS] != digits:
@@ -95,6 +133,13 @@ def declared(keys: tuple[str, ...]) -> bytes:
 def undeclared(count: int) -> bytes:
     """Returns the messages that end so many of them."""
     return b"".join(bytes(Declare(body=UndeclareSubscriber(entity_id=FIRST_ID + at))) for at in range(count))
+
+
+@cache
+def served(key: str) -> bytes:
+    """Returns the messages that declare a queryable, and take it back."""
+    bodies = DeclareQueryable(entity_id=FIRST_ID, key_suffix=key), UndeclareQueryable(entity_id=FIRST_ID)
+    return b"".join(bytes(Declare(body=body)) for body in bodies)
 
 
 @cache

@@ -33,6 +33,7 @@ class Wrong(StrEnum):
     COMMON_SILENT = "publications for a common key do not arrive"
     COMMON_CHANGED = "publication for a common key changed"
     COMMON_TWICE = "publication for a common key twice"
+    KEPT = "subscriber or queryable that was taken back is served"
     UNTOLD = "token is not told"
     STUCK = "token of a session that has ended is told"
     INHERITED = "publication for a session that has ended"

@@ -289,6 +289,16 @@ FAULTS: dict[str, Fault] = {
         ("disturbed",),
         in_session(declared(DeclareSubscriber(entity_id=U32, key_suffix=KEY))),
     ),
+    "linger": Fault(
+        "serves subscribers that were taken back, behind a token with a large id",
+        ("disturbed",),
+        in_session(declared(DeclareToken(entity_id=U32, key_suffix=KEY))),
+    ),
+    "recall": Fault(
+        "asks queryables that were taken back, behind a token with a large id",
+        ("disturbed",),
+        in_session(declared(DeclareToken(entity_id=U32, key_suffix=KEY))),
+    ),
     "picky": Fault(
         "loses publications of certain sizes behind a token with a large id",
         ("disturbed",),

@@ -489,7 +489,8 @@ class Link:
         number &= U16 if what == "KEYEXPR" else U32
         ours = self.keys if what == "KEYEXPR" else self.declared[what]
         if kind & 1:
-            ours.pop(number, None)
+            if what != self.node.lingering:
+                ours.pop(number, None)
         elif valid(key):
             ours[number] = key
             self.node.kinds[what][self] = ours
@@ -614,6 +615,7 @@ class Node:
         slow: Seconds added to each batch.
         mumbling: No KEEP_ALIVE is said any more.
         wordy: Replies whose key is an alias are lost.
+        lingering: Of what kind declarations stay that are taken back.
         clinging: What sessions declared stays behind their end; ``forgetful``: nobody is told of tokens.
         inheriting: Subscribers of a session that has ended are those of the next one: ``legacy``.
         patient: Links are kept that begin no session; ``faithful``: sessions that are silent are; ``holding``: links
@@ -640,6 +642,7 @@ class Node:
         self.bits, self.strict = 28, False
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
         self.wordy = False
+        self.lingering = ""
         self.coarse = self.clinging = self.forgetful = self.skipping = self.picky = self.specking = False
         self.hurried = self.specked = 0
         self.mumbling = self.patient = self.faithful = self.holding = self.inheriting = False
@@ -880,7 +883,7 @@ def elsewhere(word: str, when: Callable[[int, Link], bool]) -> Callable[[int, Li
     )
 
 
-def turn(name: str, value: float = True) -> Callable[[Node, Link], None]:
+def turn(name: str, value: float | str = True) -> Callable[[Node, Link], None]:
     return lambda node, link: setattr(node, name, value)
 
 
@@ -1019,6 +1022,8 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "stick": (Planted("INIT.version", always, turn("clinging")),),
     "inherit": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("inheriting")),),
     "forget": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("forgetful")),),
+    "linger": (Planted("D_TOKEN.id", at_least(1 << 16), turn("lingering", "SUBSCRIBER")),),
+    "recall": (Planted("D_TOKEN.id", at_least(1 << 16), turn("lingering", "QUERYABLE")),),
     "picky": (Planted("D_TOKEN.id", at_least(1 << 16), turn("picky")),),
     "stout": (Planted("PUT.size", at_least(1 << 16), abort),),
     "coarse": (Planted("D_TOKEN.id", at_least(1 << 16), turn("coarse")),),

@@ -710,6 +710,8 @@ def test_a_publication_that_nobody_asked_for_fails_the_regression_test(
         ("dropkey", "keys", Wrong.COMMON_SILENT),
         ("doublekey", "keys", Wrong.COMMON_TWICE),
         ("takeaway", "keys", Wrong.COMMON_SILENT),
+        ("linger", "keys", Wrong.KEPT),
+        ("recall", "keys", Wrong.KEPT),
         ("skip", "canary", Wrong.MISNUMBERED),
         ("mingle", "canary", Wrong.UNJOINED),
         ("picky", "canary", Wrong.LOST),

@@ -24,6 +24,7 @@ from scapy_layers.declarations import (
     DeclareKeyExpr,
     DeclareQueryable,
     DeclareSubscriber,
+    UndeclareQueryable,
     UndeclareSubscriber,
 )
 from scapy_layers.errors import WireError
@@ -63,7 +64,7 @@ class Router:
     Attributes:
         without: What it does not do: ``routes``, ``aliases``, ``queries``, ``replies``, ``named replies``, ``answers``, ``listen``, ``new``, ``served``,
             ``beside``: a session beside another one; ``others``: those that have a subscriber of a key when another
-            session takes one back; ``abandoning``: what was begun in fragments, at a FRAME in its midst.
+            session takes one back; ``ends``: that of subscribers; ``ends of queryables``; ``abandoning``: what was begun in fragments, at a FRAME in its midst.
         dropped: A key that it does not carry.
         double: A key of which it hands on everything twice; ``altered``: changed.
         alter: Changes the payloads that it hands on.
@@ -224,7 +225,9 @@ class Router:
                 time.sleep(self.ponder)
                 key = bytes(body.value("key_suffix")).decode()
                 session.keys[str(body.name), int(body.entity_id)] = key
-            case UndeclareSubscriber():
+            case UndeclareQueryable() if "ends of queryables" not in self.without:
+                session.keys.pop(("D_QUERYABLE", int(body.entity_id)), "")
+            case UndeclareSubscriber() if "ends" not in self.without:
                 key = session.keys.pop(("D_SUBSCRIBER", int(body.entity_id)), "")
                 if "others" in self.without:
                     for other in self.sessions:

@@ -19,7 +19,7 @@ from fuzz.lab import Lab
 from fuzz.oracles import Harm, Objection, Patient, Spot, When
 from fuzz.oracles.besides import BESIDES, LARGE
 from fuzz.oracles.canary import LEAST_LOOKS, NEGLECT_SECONDS, ODD_AGE, PROMPT, WAITING_MS, Canary
-from fuzz.oracles.common import COMMON
+from fuzz.oracles.common import COMMON, CommonKeys
 from fuzz.oracles.fresh import CALLS, EXCHANGES
 from fuzz.oracles.guests import Guests
 from fuzz.oracles.reading import MOST_JOINED, Joiner
@@ -303,6 +303,37 @@ def test_what_takes_a_key_from_others_at_all_times_is_judged_from_the_start(node
     node.router.without.add("others")
     with patient_of(node) as patient:
         assert objection(patient).place == Wrong.COMMON_SILENT
+
+
+@pytest.mark.parametrize("kept", ["ends", "ends of queryables"])
+def test_what_was_taken_back_and_is_served_still_is_told_when_t1_is_over(patient: Patient, kept: str) -> None:
+    assert patient.examine(When.ODD) is None
+    router_of(patient).without.add(kept)
+    began = time.monotonic()
+    seen = objection(patient)
+    assert (seen.oracle, seen.harm, seen.place) == ("keys", Harm.DISTURBED, str(Wrong.KEPT))
+    assert time.monotonic() - began > patient.reply
+
+
+def test_a_node_may_take_a_moment_to_see_that_a_subscriber_was_taken_back(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert patient.canary
+    common, router = patient.canary.common, router_of(patient)
+    seen: list[bool] = []
+
+    def taken_back() -> None:
+        if common.kept:
+            seen.append(True)
+            router.sessions[1].keys = {
+                one: key for one, key in router.sessions[1].keys.items() if key not in COMMON
+            }
+        CommonKeys.taken_back(common)
+
+    monkeypatch.setattr(common, "taken_back", taken_back)
+    router.without.add("ends")
+    assert patient.examine(When.ODD) is None
+    assert seen
 
 
 def test_subscribers_of_common_keys_are_there_for_a_moment_only(patient: Patient) -> None:
