@@ -144,9 +144,9 @@ test: setup ## our own tests, lint, types and import contracts
 	check ruff format --check
 	check mypy
 	check lint-imports
-	# Three at once also on two cores, as they wait a third of their time; one of them has all that needs Spark.
+	# Four at once also on two cores, as they wait half of their time; one of them has all that needs Spark.
 	# A file stays together, for what its tests share.
-	check pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	check pytest -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 	[ -z "$$failed" ] || { printf '\nmake test: failed: %s\n' "$$failed" >&2; exit 1; }
 
 lock: ## new constraints.txt: the newest versions that pyproject.toml allows

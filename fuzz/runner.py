@@ -820,9 +820,8 @@ class Runner:
                 if scene.never_reaches(state) and not self._in_order
                 else ""
             )
-            self.summary.notes.append(
-                f"the node does not reach the state {state}: {ran.played.failure}{rest}"
-            )
+            how = "did not always reach" if state in scene.reached else "does not reach"
+            self.summary.notes.append(f"the node {how} the state {state}: {ran.played.failure}{rest}")
 
     # Harm --------------------------------------------------------------------------------------------
 

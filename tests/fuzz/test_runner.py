@@ -24,6 +24,7 @@ from fuzz import runner as module
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.cases import Case, Edge, Source
 from fuzz.fairness import Fairness
+from fuzz.fast import Ran
 from fuzz.known import KnownFindings
 from fuzz.lab import Lab
 from fuzz.lying import Lying
@@ -748,3 +749,16 @@ def test_run_ends_when_the_node_comes_into_none_of_the_states(
             runner.run()
         assert runner.summary.inconclusive >= module.ATTEMPTS
         assert any("does not reach the state open" in note for note in runner.summary.notes)
+
+
+def test_state_that_cases_reached_is_said_to_be_missed_at_times(tmp_path: Path) -> None:
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=1)) as runner:
+        scene = runner._scene("")
+        assert scene is not None
+        ran = cast(
+            "Ran", SimpleNamespace(state=State.OPEN, played=SimpleNamespace(failure="the end of the link"))
+        )
+        scene.reached.add("open")
+        for _ in range(2 * module.ATTEMPTS):
+            runner._give_up(scene, ran)
+        assert runner.summary.notes == ["the node did not always reach the state open: the end of the link"]
