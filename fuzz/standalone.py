@@ -985,13 +985,16 @@ class Canary:
             for common in self._common:
                 publisher.put(common, self._data(b"k"))
             if self._replies:
-                ask = Request(
-                    request_id=publisher.next_id(),
-                    key_suffix=key,
-                    extensions=[Timeout(timeout=ASKED_MS)],
-                    body=Query(),
+                number = publisher.next_id()
+                words = f"@zenoh-harness/k{number:0{2 * DIGITS}d}"
+                publisher.post(
+                    Request(
+                        request_id=number,
+                        key_suffix=key,
+                        extensions=[Timeout(timeout=ASKED_MS)],
+                        body=Query(P=1, parameters=words),
+                    )
                 )
-                publisher.post(ask)
             publisher.fence()
             subscriber.fence()
             asked = any(isinstance(one.message, Request) for one in subscriber.inbox[seen:])

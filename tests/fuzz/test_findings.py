@@ -568,7 +568,7 @@ def test_canary_of_the_test_says_what_the_canary_of_the_oracles_says(tmp_path: P
         assert (oracle.routes, oracle.replies, oracle.named) == (True, True, True)
         # It agrees on no lanes. What goes in fragments is not read here.
         assert oracle.besides == [*range(len(LARGE))]
-        assert oracle.look_at_tokens() is None
+        assert oracle.look_at_common() is oracle.look_at_tokens() is None
         assert oracle.look() is None
         reader = BatchReader()
         theirs = said(
