@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import filterfalse
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -68,6 +68,32 @@ class Part(NamedTuple):
     def __str__(self) -> str:
         share = f" ({100 * self.share:.1f} %)" if self.planned else ""
         return f"{self.tried} of {self.planned} {self.name}{share}"
+
+
+class Share(NamedTuple):
+    """What was tried of something.
+
+    Attributes:
+        bits: One bit for each that there is, in their order; set for what was tried.
+        there: How many there are.
+    """
+
+    bits: int = 0
+    there: int = 0
+
+    @classmethod
+    def of(cls, tried: Iterable[Any], things: Collection[Any]) -> Share:
+        """Returns what was tried of what there is."""
+        places = {thing: place for place, thing in enumerate(sorted(things))}
+        return cls(sum(1 << places[thing] for thing in set(tried)), len(places))
+
+    def __or__(self, other: object) -> Share:
+        """Returns what was tried here or there."""
+        assert isinstance(other, Share)
+        return Share(self.bits | other.bits, max(self.there, other.there))
+
+    def __str__(self) -> str:
+        return f"{self.bits.bit_count()} of {self.there}"
 
 
 class Coverage:
@@ -250,17 +276,14 @@ class Coverage:
         """How many edges of fields were not tried because they would only have met a finding again."""
         return sum(map(_of_field, (self.left_out & self._planned_edges.keys()) - self.edges.keys()))
 
-    def glance(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Returns how many states, and how many pairs of state and message, were tried, each with how many there are.
+    def glance(self) -> tuple[Share, Share]:
+        """Returns which states, and which pairs of state and message, were tried.
 
         It is cheap: nothing is looked at edge by edge.
         """
-        there = self._pairs.keys()
-        tried = there & self.pairs.keys()
-        return (
-            (len({state for state, _ in tried}), len({state for state, _ in there})),
-            (len(tried), len(there)),
-        )
+        tried = self._pairs.keys() & self.pairs.keys()
+        states = Share.of((state for state, _ in tried), {state for state, _ in self._pairs})
+        return states, Share.of(tried, self._pairs)
 
     @property
     def shapes(self) -> int:

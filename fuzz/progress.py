@@ -8,8 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import or_
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self, TextIO
+
+from fuzz.coverage import Share
 
 if TYPE_CHECKING:
     from fuzz.runner import Summary
@@ -29,8 +33,8 @@ class Glance(NamedTuple):
     Attributes:
         seconds: How long it has been going on.
         cases: Cases that ran.
-        states: States in which cases were played, and how many there are.
-        pairs: Pairs of state and message that were tried, and how many there are.
+        states: States in which cases were played.
+        pairs: Pairs of state and message that were tried.
         buckets: Signatures of the findings, and whether they make the run fail.
         restarts: How often a node was started again.
         doing: What goes on behind the last case; empty while cases are played.
@@ -38,8 +42,8 @@ class Glance(NamedTuple):
 
     seconds: float = 0.0
     cases: int = 0
-    states: tuple[int, int] = (0, 0)
-    pairs: tuple[int, int] = (0, 0)
+    states: Share = Share()
+    pairs: Share = Share()
     buckets: tuple[tuple[str, bool], ...] = ()
     restarts: int = 0
     doing: str = ""
@@ -53,14 +57,14 @@ class Glance(NamedTuple):
 
 
 def together(glances: Iterable[Glance]) -> Glance:
-    """Returns several processes as one. What each tried is not known apart: the one that tried most counts."""
+    """Returns several processes as one."""
     some = list(glances)
     buckets = {name: fails for one in some for name, fails in one.buckets}
     return Glance(
         max((one.seconds for one in some), default=0.0),
         sum(one.cases for one in some),
-        max((one.states for one in some), default=(0, 0)),
-        max((one.pairs for one in some), default=(0, 0)),
+        reduce(or_, (one.states for one in some), Share()),
+        reduce(or_, (one.pairs for one in some), Share()),
         tuple(buckets.items()),
         sum(one.restarts for one in some),
         next((one.doing for one in some if one.doing), ""),
@@ -82,9 +86,8 @@ def words(glance: Glance, seconds: float | None, cases: int | None, elapsed: flo
     new = sum(fails for _, fails in glance.buckets)
     found = f"{len(glance.buckets)} findings" + (f" ({new} new)" if glance.buckets else "")
     parts = [f"{glance.cases} cases, {rate:.0f}/s"]
-    if glance.pairs[1]:
-        parts.append(f"{glance.states[0]} of {glance.states[1]} states")
-        parts.append(f"{glance.pairs[0]} of {glance.pairs[1]} pairs")
+    if glance.pairs.there:
+        parts += [f"{glance.states} states", f"{glance.pairs} pairs"]
     parts += [found, f"{glance.restarts} restarts"]
     left = _left(glance, rate, seconds, cases)
     if glance.doing:

@@ -72,7 +72,17 @@ def test_every_case_of_every_source_is_all_there_is() -> None:
             coverage.add("c", case, Reply(), "accepted")
     assert all(tried == planned for tried, planned in parts(coverage).values()), parts(coverage)
     assert coverage.missing() == []
-    assert coverage.glance() == ((2, 2), (3, 3))
+    assert [str(share) for share in coverage.glance()] == ["2 of 2", "3 of 3"]
+
+
+def test_what_two_have_tried_of_the_same_is_one_share() -> None:
+    sources = [init(), push(), twice()]
+    one, other = Coverage(sources), Coverage(sources)
+    one.add("c", next(iter(singles(sources[0]))), Reply(), "accepted")
+    other.add("c", next(iter(singles(sources[0]))), Reply(), "accepted")
+    assert [str(a | b) for a, b in zip(one.glance(), other.glance(), strict=True)] == ["1 of 2", "1 of 3"]
+    other.add("c", next(iter(singles(sources[1]))), Reply(), "accepted")
+    assert [str(a | b) for a, b in zip(one.glance(), other.glance(), strict=True)] == ["2 of 2", "2 of 3"]
 
 
 def test_pair_of_lies_covers_both() -> None:

@@ -31,6 +31,7 @@ from fuzz.campaigns.messages import main_forms
 from fuzz.campaigns.placing import Stated
 from fuzz.cases import Source
 from fuzz.commands.run import campaigns_of, command, node_named
+from fuzz.coverage import Share
 from fuzz.findings import FINDING, FOLDER, OPEN, README, SCRIPT, WITNESS, open_folder
 from fuzz.interrupts import Interrupts
 from fuzz.oracles import ORACLES
@@ -1125,8 +1126,8 @@ class FakeSummary:
         self.findings: list[object] = []
         self.coverage = self
 
-    def glance(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        return (1, 2), (3, 40)
+    def glance(self) -> tuple[Share, Share]:
+        return Share(0b10, 2), Share(0b1101, 40)
 
 
 def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
@@ -1142,7 +1143,7 @@ def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_progress_tells_time_left_from_what_ends_first() -> None:
-    glance = Glance(10.0, 1000, (1, 2), (3, 4), (("crash x", True), ("stall y", False)), 2)
+    glance = Glance(10.0, 1000, Share(1, 2), Share(3, 4), (("crash x", True), ("stall y", False)), 2)
     assert words(glance, None, None).endswith("2 findings (1 new), 2 restarts")
     assert words(glance, 100.0, 2000).endswith("0:10 left")
     assert words(glance, 12.0, 2000).endswith("0:02 left")
@@ -1150,9 +1151,11 @@ def test_progress_tells_time_left_from_what_ends_first() -> None:
 
 
 def test_processes_are_one_line() -> None:
-    one = Glance(5.0, 10, (1, 2), (3, 9), (("a", True),), 1)
-    other = Glance(6.0, 20, (2, 2), (1, 9), (("a", True), ("b", False)), 2)
-    assert together([one, other]) == Glance(6.0, 30, (2, 2), (3, 9), (("a", True), ("b", False)), 3)
+    one = Glance(5.0, 10, Share(0b01, 2), Share(0b0111, 9), (("a", True),), 1)
+    other = Glance(6.0, 20, Share(0b11, 2), Share(0b1100, 9), (("a", True), ("b", False)), 2)
+    assert together([one, other]) == Glance(
+        6.0, 30, Share(0b11, 2), Share(0b1111, 9), (("a", True), ("b", False)), 3
+    )
     assert together([]) == Glance()
 
 
