@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import filterfalse
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fuzz.cases import THEN, Edge, in_paths
+from fuzz.progress import Share
 from fuzz.states import FACTS, State
 from spark_reports.rows import CoverageRow
 
@@ -68,32 +69,6 @@ class Part(NamedTuple):
     def __str__(self) -> str:
         share = f" ({100 * self.share:.1f} %)" if self.planned else ""
         return f"{self.tried} of {self.planned} {self.name}{share}"
-
-
-class Share(NamedTuple):
-    """What was tried of something.
-
-    Attributes:
-        bits: One bit for each that there is, in their order; set for what was tried.
-        there: How many there are.
-    """
-
-    bits: int = 0
-    there: int = 0
-
-    @classmethod
-    def of(cls, tried: Iterable[Any], things: Collection[Any]) -> Share:
-        """Returns what was tried of what there is."""
-        places = {thing: place for place, thing in enumerate(sorted(things))}
-        return cls(sum(1 << places[thing] for thing in set(tried)), len(places))
-
-    def __or__(self, other: object) -> Share:
-        """Returns what was tried here or there."""
-        assert isinstance(other, Share)
-        return Share(self.bits | other.bits, max(self.there, other.there))
-
-    def __str__(self) -> str:
-        return f"{self.bits.bit_count()} of {self.there}"
 
 
 class Coverage:

@@ -7,13 +7,11 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import reduce
 from operator import or_
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self, TextIO
-
-from fuzz.coverage import Share
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 
 if TYPE_CHECKING:
     from fuzz.runner import Summary
@@ -25,6 +23,32 @@ TICK_SECONDS = 1.0
 """So long after a line was due the last one is shown again."""
 
 BEFORE = "getting ready for the first case"
+
+
+class Share(NamedTuple):
+    """What was tried of something.
+
+    Attributes:
+        bits: One bit for each that there is, in their order; set for what was tried.
+        there: How many there are.
+    """
+
+    bits: int = 0
+    there: int = 0
+
+    @classmethod
+    def of(cls, tried: Iterable[Any], things: Collection[Any]) -> Share:
+        """Returns what was tried of what there is."""
+        places = {thing: place for place, thing in enumerate(sorted(things))}
+        return cls(sum(1 << places[thing] for thing in set(tried)), len(places))
+
+    def __or__(self, other: object) -> Share:
+        """Returns what was tried here or there."""
+        assert isinstance(other, Share)
+        return Share(self.bits | other.bits, max(self.there, other.there))
+
+    def __str__(self) -> str:
+        return f"{self.bits.bit_count()} of {self.there}"
 
 
 class Glance(NamedTuple):

@@ -31,11 +31,10 @@ from fuzz.campaigns.messages import main_forms
 from fuzz.campaigns.placing import Stated
 from fuzz.cases import Source
 from fuzz.commands.run import campaigns_of, command, node_named
-from fuzz.coverage import Share
 from fuzz.findings import FINDING, FOLDER, OPEN, README, SCRIPT, WITNESS, open_folder
 from fuzz.interrupts import Interrupts
 from fuzz.oracles import ORACLES
-from fuzz.progress import Glance, Progress, clock, together, words
+from fuzz.progress import Glance, Progress, Share, clock, together, words
 from fuzz.runner import Runner
 from fuzz.states import State
 from spark_reports.rows import FINDINGS, FUZZ_CASES, FUZZ_COVERAGE, read_rows, read_run
