@@ -734,16 +734,22 @@ class Canary:
         """Tells whether the node answers in one of the sessions that were asked, in time."""
         return self.hear(lambda: any(pipe.finals >= wanted for pipe, wanted in self._wanted.items()), seconds)
 
-    def answers(self, pipe: Pipe, seconds: float) -> bool:
-        """Asks the node in one of the sessions whether it is done; tells whether it answers in time."""
-        wanted = self._question_in(pipe)
+    def answers(self, pipe: Pipe, seconds: float, question: bytes = b"") -> bool:
+        """Asks the node in one of the sessions whether it is done; tells whether it answers in time.
+
+        Args:
+            pipe: The session.
+            seconds: How long it may take.
+            question: Asks that by another query than the usual one.
+        """
+        wanted = self._question_in(pipe, question)
         return bool(self.question) and self.hear(lambda: pipe.finals >= wanted, seconds)
 
-    def _question_in(self, pipe: Pipe) -> int:
+    def _question_in(self, pipe: Pipe, question: bytes = b"") -> int:
         """Asks in a session; returns how many answers show that all that was sent before it was dealt with."""
         pipe.fences += 1
-        if self.question:
-            self.say(pipe, self.question)
+        if question or self.question:
+            self.say(pipe, question or self.question)
         return pipe.fences
 
     def beat(self) -> Trouble | None:
@@ -868,16 +874,16 @@ class Canary:
             if not self.answers(self.subscriber, self.first_share):
                 return False
         while True:
+            last = time.perf_counter() >= until
             common.taken_back()
             self.say(self.publisher, common.published_behind(common.carried))
-            if key:
-                self.publisher.fences += 1
-                self.say(self.publisher, common.asked_behind(key, ASKED_MS))
             # A queryable that is there still keeps the query waiting.
-            answered = all(self.answers(pipe, self.first_share) for pipe in (self.publisher, self.subscriber))
+            query = common.asked_behind(key, ASKED_MS) if key else b""
+            answered = self.answers(self.publisher, self.first_share, query)
+            answered = answered and self.answers(self.subscriber, self.first_share)
             if not common.kept:
                 return answered
-            if time.perf_counter() >= until:
+            if last:
                 return True
             # A node may take a moment to see to it.
             self.hear(lambda: False, SOON)

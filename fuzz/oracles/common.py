@@ -135,7 +135,6 @@ def undeclared(count: int) -> bytes:
     return b"".join(bytes(Declare(body=UndeclareSubscriber(entity_id=FIRST_ID + at))) for at in range(count))
 
 
-@cache
 def served(key: str) -> bytes:
     """Returns the messages that declare a queryable, and take it back."""
     bodies = DeclareQueryable(entity_id=FIRST_ID, key_suffix=key), UndeclareQueryable(entity_id=FIRST_ID)
