@@ -1,4 +1,4 @@
-"""From a captured packet to what it says to one port of one host: link layer, IP, fragments, UDP, TCP.
+"""From a captured packet to what it says to one port of one host: link layer, IP, fragments, tunnels, UDP, TCP.
 
 Checksums are not looked at: in captures taken on the sending host the network card has yet to fill them in.
 """
@@ -21,7 +21,8 @@ class Segment(NamedTuple):
         number: Of the packet in the capture, from 1; of the last fragment when the packet came in pieces.
         time: In ns since 1970; 0 when the capture has none.
         tcp: TCP; else UDP.
-        ends: Both addresses and both ports as they stand in the packet (see ``join_ends``): one key for a flow.
+        ends: Both addresses and both ports as they stand in the packet, in the innermost one of a tunnel (see
+            ``join_ends``): one key for a flow.
         seq: Sequence number, TCP only.
         ack: Acknowledgement number, TCP only.
         flags: ``TcpFlag`` bits, TCP only.
@@ -79,6 +80,7 @@ class LinkType(IntEnum):
 
     NULL = 0
     ETHERNET = 1
+    PPP = 9
     RAW_BSD = 12
     RAW_OPENBSD = 14
     RAW = 101
@@ -97,6 +99,20 @@ _VERSION_OF_ETHERTYPE = {_ETHERTYPE_IP: 4, _ETHERTYPE_IPV6: 6}
 _TAGS = frozenset({0x8100, 0x88A8, 0x9100, 0x9200})
 """EtherTypes of VLAN tags: 802.1Q, 802.1ad, and two that were used before it."""
 
+PPPOE = 0x8864
+"""EtherType of PPP over Ethernet, once its session is there."""
+
+MPLS = frozenset({0x8847, 0x8848})
+"""EtherTypes of labels in front of IP."""
+
+_ETHERTYPE_ETHERNET = 0x6558
+"""EtherType of Ethernet in a tunnel."""
+
+_MIRRORED, _MIRRORED_3 = 0x88BE, 0x22EB
+"""EtherTypes of what a switch mirrors (ERSPAN): Ethernet behind a header of its own, of 8 bytes or 12."""
+
+_VERSION_OF_PPP = {0x0021: 4, 0x0057: 6}
+
 LARGEST_LENGTH = 1500
 """Up to here an EtherType is the length of a frame of 802.3, in which LLC comes first."""
 
@@ -110,16 +126,43 @@ _FAMILIES = {2: 4, 10: 6, 24: 6, 28: 6, 30: 6}
 def _after_ethertype(packet: bytes, at: int, start: int) -> tuple[int, int]:
     """Version and place of the IP header, given the place of an EtherType and of what follows it."""
     kind = int.from_bytes(packet[at : at + 2], "big")
-    while True:
+    while start <= len(packet):
         if kind in _TAGS:
             start += 4
         elif kind <= LARGEST_LENGTH and packet.startswith(_SNAP, start):
             start += 8
+        elif kind == _ETHERTYPE_ETHERNET:
+            start += 14
         else:
-            return _VERSION_OF_ETHERTYPE.get(kind, 0), start
-        if start > len(packet):
-            return 0, start
+            return _without_ethertype(packet, kind, start)
         kind = int.from_bytes(packet[start - 2 : start], "big")
+    return 0, start
+
+
+def _without_ethertype(packet: bytes, kind: int, start: int) -> tuple[int, int]:
+    """The same for what brings no other EtherType: IP, or headers that say in a way of their own where IP is."""
+    if kind == PPPOE:
+        # Version and type 1, code 0 for data; then the session and a length.
+        return _ppp(packet, start + 6) if packet.startswith(b"\x11\0", start) else (0, start)
+    if kind in MPLS:
+        while start + 4 <= len(packet):
+            start += 4
+            if packet[start - 2] & 1:  # the last label
+                return _version_at(packet, start)
+        return 0, start
+    return _VERSION_OF_ETHERTYPE.get(kind, 0), start
+
+
+def _version_at(packet: bytes, start: int) -> tuple[int, int]:
+    return packet[start] >> 4 if start < len(packet) else 0, start
+
+
+def _ppp(packet: bytes, start: int = 0) -> tuple[int, int]:
+    """The protocol may have lost its first byte, and the two bytes in front of it."""
+    if packet.startswith(b"\xff\x03", start):
+        start += 2
+    size = 1 if packet[start : start + 1] in {b"\x21", b"\x57"} else 2
+    return _VERSION_OF_PPP.get(int.from_bytes(packet[start : start + size], "big"), 0), start + size
 
 
 def _ethernet(packet: bytes) -> tuple[int, int]:
@@ -141,12 +184,13 @@ def _loopback(packet: bytes) -> tuple[int, int]:
 
 
 def _raw(packet: bytes) -> tuple[int, int]:
-    return packet[0] >> 4 if packet else 0, 0
+    return _version_at(packet, 0)
 
 
 _LINKS: dict[int, Callable[[bytes], tuple[int, int]]] = {
     LinkType.NULL: _loopback,
     LinkType.ETHERNET: _ethernet,
+    LinkType.PPP: _ppp,
     LinkType.RAW_BSD: _raw,
     LinkType.RAW_OPENBSD: _raw,
     LinkType.RAW: _raw,
@@ -187,6 +231,81 @@ class _Payload(NamedTuple):
     data: bytes
     start: int
     end: int
+
+
+# Tunnels ------------------------------------------------------------------------------------------
+
+_IP_IN_IP, _IPV6_IN_IP, _GRE, _ETHERNET_IN_IP = 4, 41, 47, 143
+TUNNELS = frozenset({_IP_IN_IP, _IPV6_IN_IP, _GRE, _ETHERNET_IN_IP})
+"""Protocols of IP that carry packets."""
+
+_VXLAN = b"\x08\0\0\0"
+"""The first bytes of its header: the number of a network follows, nothing else."""
+
+_GENEVE_PORT, _GTP_PORT = 6081, 2152
+_VXLAN_PORTS = 4789, 8472
+TUNNEL_PORTS = frozenset({*_VXLAN_PORTS, _GENEVE_PORT, _GTP_PORT})
+"""UDP ports to which packets are sent in datagrams: VXLAN (of Linux as well), Geneve, GTP-U."""
+
+_DEEPEST = 8
+"""Packets that stand in each other, at most."""
+
+
+def _inside(payload: _Payload) -> tuple[int, int] | None:
+    """Version and place of the IP header that a packet carries; version 0 for another protocol, None for no tunnel."""
+    protocol, _, data, start, _ = payload
+    if protocol == _PROTOCOL_UDP:
+        port = int.from_bytes(data[start + 2 : start + 4], "big")
+        return _in_datagram(port, data, start + _UDP_HEADER) if port in TUNNEL_PORTS else None
+    if protocol == _GRE:
+        return _in_gre(data, start)
+    if protocol == _ETHERNET_IN_IP:
+        return _after_ethertype(data, start + 12, start + 14)
+    return _version_at(data, start) if protocol in TUNNELS else None
+
+
+def _in_datagram(port: int, data: bytes, start: int) -> tuple[int, int] | None:
+    """None as well for what has no such header: the port may be used for something else."""
+    if port in _VXLAN_PORTS:
+        behind = start + 8
+        return _after_ethertype(data, behind + 12, behind + 14) if data.startswith(_VXLAN, start) else None
+    if port == _GENEVE_PORT:
+        # Version 0 and a number of words of options; flags; the EtherType of what comes behind them.
+        behind = start + 8 + (data[start] & 63) * 4 if start < len(data) else start
+        found = _after_ethertype(data, start + 2, behind)
+        return found if found[0] and data[start] < 64 else None
+    return _in_gtp(data, start)
+
+
+def _in_gtp(data: bytes, start: int) -> tuple[int, int] | None:
+    if start + 12 > len(data) or data[start] & 0xF8 != 0x30 or data[start + 1] != 0xFF:
+        return None
+    behind = start + 8
+    if data[start] & 7:
+        following = data[behind + 3] if data[start] & 4 else 0
+        behind += 4
+        while following and behind < len(data) and data[behind]:
+            behind += data[behind] * 4
+            following = data[behind - 1] if behind <= len(data) else 0
+    return _version_at(data, behind)
+
+
+def _in_gre(data: bytes, start: int) -> tuple[int, int]:
+    flags = int.from_bytes(data[start : start + 2], "big")
+    if flags & 0x4FFF:  # a route, or another version
+        return 0, start
+    behind = start + 4 + 4 * (flags >> 12).bit_count()  # checksum, key, sequence number
+    kind = int.from_bytes(data[start + 2 : start + 4], "big")
+    if kind == _MIRRORED:
+        behind += 8 if flags & 0x1000 else 0
+        return _after_ethertype(data, behind + 12, behind + 14)
+    if kind == _MIRRORED_3:
+        behind += 20 if behind + 11 < len(data) and data[behind + 11] & 1 else 12
+        return _after_ethertype(data, behind + 12, behind + 14)
+    return _after_ethertype(data, start + 2, behind)
+
+
+# What stands in IP --------------------------------------------------------------------------------
 
 
 def _segment(number: int, time: int, payload: _Payload) -> Segment | None:
@@ -374,13 +493,25 @@ class Decoder:
             if link >= 0:  # else it is no packet
                 self.unknown[link] += 1
             return None
-        version, at = ip_at(packet)
-        payload = None
+        found = ip_at(packet)
+        end = max(length, len(packet))
+        for _ in range(_DEEPEST):
+            payload = self._payload(packet, found, end)
+            if payload is None:
+                return None
+            inside = _inside(payload)
+            if inside is None:
+                return _segment(number, time, payload)
+            found = inside
+            # Behind its end stands what is not of it, which the packet that it carries may not take for its own.
+            packet, end = payload.data[: payload.end], payload.end
+        return None
+
+    def _payload(self, packet: bytes, found: tuple[int, int], end: int) -> _Payload | None:
+        version, at = found
         if version == 4:
-            payload = self._version_4(packet, at, max(length, len(packet)))
-        elif version == 6:
-            payload = self._version_6(packet, at, max(length, len(packet)))
-        return None if payload is None else _segment(number, time, payload)
+            return self._version_4(packet, at, end)
+        return self._version_6(packet, at, end) if version == 6 else None
 
     def _version_4(self, packet: bytes, at: int, end: int) -> _Payload | None:
         if at + 20 > len(packet):

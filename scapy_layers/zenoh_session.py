@@ -32,6 +32,7 @@ from scapy_layers.transport import Frame
 
 if TYPE_CHECKING:
     from scapy_layers.ip import Segment
+    from scapy_layers.links import Endpoint
 
 NS = 1_000_000_000
 
@@ -252,7 +253,10 @@ class ZenohSession(DefaultSession):
                     yield _with_reducer(headers)
 
     def _headers(self, packet: Packet | None, heard: Heard) -> Packet:
-        """Returns what stands in front of the message: copied, or made when another packet set it free."""
+        """Returns what stands in front of the message: copied, or made when another packet set it free.
+
+        Made for a packet in a tunnel as well: of what carries it Scapy knows some, and others not.
+        """
         if packet is None or heard.number != self._number:
             return _made(heard.way)
         headers = packet.copy()
@@ -261,7 +265,7 @@ class ZenohSession(DefaultSession):
                 if layer in {TCP, UDP}:
                     headers[layer].remove_payload()
                 _forget(headers[layer])
-        return headers if isinstance(headers.lastlayer(), TCP | UDP) else _made(heard.way)
+        return headers if _lead_to(headers, heard.way.source) else _made(heard.way)
 
 
 _MOST_OUTGOING = 256
@@ -288,6 +292,13 @@ def _forget(layer: Packet) -> None:
         if name in layer.fields:
             del layer.fields[name]
     layer.raw_packet_cache = None
+
+
+def _lead_to(headers: Packet, source: Endpoint) -> bool:
+    """Tells whether these are the headers of one packet, which somebody has sent."""
+    last = headers.lastlayer()
+    of_ip = [layer for layer in headers.iterpayloads() if isinstance(layer, IP | IPv6)]
+    return isinstance(last, TCP | UDP) and [(layer.src, last.sport) for layer in of_ip] == [source]
 
 
 def _made(way: Way) -> Packet:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scapy_layers.ip import LARGEST_LENGTH, LinkType
+from scapy_layers.ip import LARGEST_LENGTH, MPLS, PPPOE, TUNNEL_PORTS, TUNNELS, LinkType
 from scapy_layers.scan.records import Array, Records
 
 Mask = NDArray[np.bool_]
@@ -20,7 +20,10 @@ _ACK = 0x10
 
 _TCP, _UDP, _ICMP_6 = 6, 17, 58
 _IP, _IP_6 = 0x0800, 0x86DD
-_TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
+_MORE = (0x8100, 0x88A8, 0x9100, 0x9200, PPPOE, *MPLS)
+"""EtherTypes that may stand in front of another one, or of IP."""
+
+_TUNNELS, _TUNNEL_PORTS = tuple(TUNNELS), tuple(TUNNEL_PORTS)
 _FAMILY_IP = (2, 0x0200_0000)
 _FAMILIES_IP_6 = tuple(
     number for family in (10, 24, 28, 30) for number in (family, int.from_bytes(family.to_bytes(4, "little")))
@@ -89,7 +92,7 @@ class Headers(NamedTuple):
         ack: What it acknowledges.
         flow: The same number for packets of one flow, -1 where that is not known.
         keys: The ends of each flow as ``Segment.ends`` has them.
-        odd: What may be TCP but cannot be told which flow it belongs to.
+        odd: What may be TCP, or carry it, but cannot be told which flow it belongs to.
         datagram: A UDP datagram without anything unusual in its headers, captured whole; ``at`` and ``stop`` are
             those of its payload.
     """
@@ -159,6 +162,7 @@ def _link_layer(
 ) -> None:
     """Finds the IP header of packets of one link type."""
     if link not in _IP_AT:
+        odd[those] = link == LinkType.PPP
         return
     begin, header = start[those], _IP_AT[LinkType(link)]
     long = end[those] - begin >= header + _IP_HEADER
@@ -169,7 +173,7 @@ def _link_layer(
     if link in _ETHERTYPE_AT:
         kind = _view(buffer, ">u2", 2)[safe + _ETHERTYPE_AT[LinkType(link)]]
         found = np.where(kind == _IP, 4, np.where(kind == _IP_6, 6, 0))
-        odd[those] = long & (np.isin(kind, _TAGS) | (kind <= LARGEST_LENGTH)) if not found.all() else False
+        odd[those] = long & (np.isin(kind, _MORE) | (kind <= LARGEST_LENGTH)) if not found.all() else False
     elif header:
         family = _view(buffer, ">u4", 4)[safe]
         found = np.where(np.isin(family, _FAMILY_IP), 4, np.where(np.isin(family, _FAMILIES_IP_6), 6, 0))
@@ -194,8 +198,8 @@ def _version_4(
     whole = header["fragment"] & 0x3FFF == 0
     usual = (first == 0x45) & whole
     keyed = tcp & usual
-    if not usual.all():
-        out.odd[those] |= tcp & ~usual & (first >> 4 == 4)
+    if not keyed.all():
+        _may_carry(buffer, place, limit, header, usual, out.odd, those)
     size = header["words"]
     at = place + _IP_HEADER + (size >> 4).astype(np.int64) * 4
     stop = place + header["total"]
@@ -208,6 +212,27 @@ def _version_4(
     udp = long & (protocol == _UDP) & usual & (header["total"] > 0)
     if udp.any():
         _datagrams(buffer, place + _IP_HEADER, stop, limit, udp, those, out)
+
+
+def _may_carry(
+    buffer: bytes,
+    place: Array,
+    limit: Array,
+    header: NDArray[np.void],
+    usual: Mask,
+    odd: Mask,
+    those: Array | slice,
+) -> None:
+    """Notes which packets of IPv4 that are not usual TCP may be TCP all the same, or carry it."""
+    long, protocol = limit - place >= _HEADER.itemsize, header["protocol"]
+    # Any datagram that comes in pieces may carry packets, for which ports would tell.
+    held = ((protocol == _TCP) | (protocol == _UDP)) & ~usual | np.isin(protocol, _TUNNELS)
+    odd[those] |= long & held & (header["first"] >> 4 == 4)
+    short = ~long & (limit - place >= _IP_HEADER)
+    if short.any():
+        # The last piece of a packet may be shorter than its headers.
+        fragment = _view(buffer, ">u2", 2)[np.where(short, place + 6, 0)].astype(np.int64)
+        odd[those] |= short & (fragment & 0x3FFF != 0)
 
 
 def _version_6(
@@ -241,10 +266,13 @@ def _datagrams(
     buffer: bytes, place: Array, stop: Array, limit: Array, udp: Mask, those: Array | slice, out: Headers
 ) -> None:
     """Notes where UDP headers begin at some places, and IP ends behind them."""
-    size = _view(buffer, ">u2", 2)[np.where(udp, place + 4, 0)].astype(np.int64)
+    words = _view(buffer, ">u2", 2)
+    tunnel = udp & np.isin(words[np.where(udp, place + 2, 0)], _TUNNEL_PORTS)
+    out.odd[those] |= tunnel
+    size = words[np.where(udp, place + 4, 0)].astype(np.int64)
     end = np.where(size > 0, np.minimum(stop, place + size), stop)
     at = place + _UDP_HEADER
-    good = udp & (at <= end) & (stop <= limit)
+    good = udp & ~tunnel & (at <= end) & (stop <= limit)
     out.datagram[those] = good
     out.at[those] = np.where(good, at, out.at[those])
     out.stop[those] = np.where(good, end, out.stop[those])

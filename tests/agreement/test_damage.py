@@ -9,6 +9,7 @@ import pytest
 from fuzz.readers.compare import first_difference
 from fuzz.readers.together import read_capture
 from tests.agreement import damage
+from tests.scapy_layers.tunnels import TUNNELS
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 
@@ -67,5 +68,18 @@ def test_file_of_any_kind_is_read_alike(name: str, kind: str, tmp_path: Path) ->
     path.write_bytes((damage.files(raws, 1_500) | damage.files(raws, 96))[kind]())
     read = read_capture(path)
     assert read.units
+    difference = first_difference(read.units, read.readings)
+    assert difference is None, f"\n{difference}"
+
+
+@pytest.mark.parametrize("kind", TUNNELS)
+@pytest.mark.parametrize("name", ["history", "udp6"])
+def test_capture_in_a_tunnel_is_read_alike(name: str, kind: str, tmp_path: Path) -> None:
+    raws = [one.raw for one in damage.packets(PCAPS / f"{name}.pcapng")]
+    path = tmp_path / kind
+    path.write_bytes(damage.pcap([TUNNELS[kind](raw) for raw in raws]))
+    # Wireshark knows no port of Linux.
+    read = read_capture(path, options=("-d", "udp.port==8472,vxlan"))
+    assert len(read.units) == len(read_capture(PCAPS / f"{name}.pcapng").units)
     difference = first_difference(read.units, read.readings)
     assert difference is None, f"\n{difference}"

@@ -36,6 +36,7 @@ from tests.scapy_layers.packets import (
     tcp,
     udp,
 )
+from tests.scapy_layers.tunnels import TUNNELS, pppoe, vxlan
 
 PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
 SENT = ipv4(tcp(b"hello", seq=77))
@@ -373,6 +374,89 @@ def test_foreign_and_damaged_packets_are_skipped(packet: bytes) -> None:
 
 def test_unknown_link_type_is_skipped() -> None:
     assert one(SENT, 147) is None
+
+
+# Tunnels ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", TUNNELS)
+@pytest.mark.parametrize("packet", [PLAIN, ethernet(SENT_6), ethernet(ipv4(udp(b"hello"), protocol=17))])
+def test_packet_in_a_tunnel_is_read_as_without(packet: bytes, kind: str) -> None:
+    tunnelled = TUNNELS[kind](packet)
+    assert one(tunnelled + bytes(7)) == one(packet)  # what follows is padding
+    for cut in range(len(tunnelled)):
+        seen = one(tunnelled[:cut])
+        assert seen is None or not seen.tcp or b"hello".startswith(seen.data)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_tunnel_in_fragments_is_put_together(version: int) -> None:
+    datagram = vxlan(PLAIN)[34:]
+    (seen,) = segments(pcap(map(ethernet, fragments(datagram, [16, 80], version=version))))
+    assert (seen.data, seen.source) == (b"hello", HERE)
+
+
+def test_packet_may_not_reach_out_of_the_one_that_carries_it() -> None:
+    longer = ethernet(ipv4(tcp(b"hello"), total=45 + 9))
+    seen = one(vxlan(longer) + b"123456789")
+    assert seen is not None
+    assert (seen.data, seen.missing) == (b"hello", 9)
+
+
+@pytest.mark.parametrize(
+    ("link", "head"),
+    [
+        (9, b"\0\x21"),
+        (9, b"\x21"),
+        (9, b"\xff\x03\0\x21"),
+        (1, ethernet(b"\x11\0\0\5\0\x2e\0\x21", kind=0x8864, tags=[0x8100])),
+        (113, bytes(14) + b"\x88\x64\x11\0\0\5\0\x2e\0\x21"),
+    ],
+)
+def test_ppp_carries_ip(link: int, head: bytes) -> None:
+    seen = one(head + SENT, link)
+    assert seen is not None
+    assert (seen.data, seen.source) == (b"hello", HERE)
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        ethernet(b"\x11\xa7" + pppoe(PLAIN)[16:], kind=0x8864),
+        ethernet(bytes(60), kind=0x8847),
+        ethernet(ipv4(b"\x40\0\x08\0" + SENT, protocol=47)),
+        ethernet(ipv4(b"\0\1\x08\0" + SENT, protocol=47)),
+        ethernet(ipv4(b"\0\0\x88\x0b" + SENT, protocol=47)),
+        vxlan(ethernet(bytes(28), kind=0x0806)),
+    ],
+)
+def test_what_carries_no_ip_is_skipped(packet: bytes) -> None:
+    assert one(packet) is None
+
+
+@pytest.mark.parametrize(
+    ("port", "data"),
+    [
+        (4789, put(7)),
+        (8472, b"\x08"),
+        (6081, b""),
+        (6081, put(7)),
+        (2152, put(7)),
+        (2152, b"\x32\x01" + bytes(12)),
+    ],
+)
+def test_other_datagram_to_the_port_of_a_tunnel_is_read_as_such(port: int, data: bytes) -> None:
+    seen = one(ethernet(ipv4(udp(data, dport=port), protocol=17)))
+    assert seen is not None
+    assert (seen.data, seen.dport) == (data, port)
+
+
+def test_packets_stand_in_each_other_within_bounds() -> None:
+    packet = PLAIN
+    for _ in range(7):
+        packet = vxlan(packet)
+    assert one(packet) == one(PLAIN)
+    assert one(vxlan(packet)) is None
 
 
 # IP -----------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from scapy_layers.zenoh_session import Zenoh, ZenohSession
 from tests.agreement.damage import lengthened
 from tests.scapy_layers.lua.wire import Talk, push, save
 from tests.scapy_layers.packets import pcap
+from tests.scapy_layers.tunnels import TUNNELS
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 
@@ -88,6 +89,23 @@ def test_packet_with_a_length_in_its_frame_can_be_built_again(tmp_path: Path) ->
         again = Dot3(bytes(found))
         assert again.len == len(again) - len(Ether())
         assert again[TCP].payload.load == bytes(found[Zenoh])
+
+
+@pytest.mark.parametrize("kind", TUNNELS)
+@pytest.mark.parametrize("name", ["history", "udp6"])
+def test_packet_in_a_tunnel_has_the_headers_of_what_it_carries(name: str, kind: str, tmp_path: Path) -> None:
+    captured = rdpcap(str(PCAPS / f"{name}.pcapng"))
+    path = tmp_path / "tunnel.pcap"
+    path.write_bytes(pcap(TUNNELS[kind](bytes(one)) for one in captured))
+    found = sniff(offline=str(path), session=ZenohSession, quiet=True)
+    expected = sniff(offline=captured, session=ZenohSession, quiet=True)
+    of_ip = IP if name == "history" else IPv6
+    assert len(found) == len(expected) > 5
+    for packet, other in zip(found, expected, strict=True):
+        ports = packet.getlayer(TCP) or packet.getlayer(UDP)
+        assert packet[Zenoh].underlayer is ports
+        assert (packet.firstlayer().src, ports.sport) == (other[of_ip].src, other[of_ip].payload.sport)
+        assert bytes(packet[Zenoh].payload) == bytes(other[Zenoh].payload)
 
 
 def test_datagrams_of_both_ip_versions() -> None:

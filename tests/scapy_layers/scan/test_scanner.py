@@ -23,7 +23,19 @@ from scapy_layers.scan.scanner import Scanner
 from scapy_layers.scan.watch import Watch
 from scapy_layers.transport import Init
 from tests.benchmarks._common import frame, handshake, prefixed, put
-from tests.scapy_layers.packets import INIT_ACK, INIT_SYN, OPEN_ACK, OPEN_SYN, RST, ethernet, ipv4, udp
+from tests.scapy_layers.packets import (
+    INIT_ACK,
+    INIT_SYN,
+    OPEN_ACK,
+    OPEN_SYN,
+    RST,
+    enhanced,
+    ethernet,
+    interface,
+    ipv4,
+    section,
+    udp,
+)
 from tests.scapy_layers.scan.heard import (
     Packet,
     batch_stream,
@@ -36,6 +48,7 @@ from tests.scapy_layers.scan.heard import (
     timed,
     written,
 )
+from tests.scapy_layers.tunnels import TUNNELS, vxlan
 
 CAPTURES = sorted((Path(__file__).parents[3] / "pcaps").glob("*.pcapng"))
 SMALL = [path for path in CAPTURES if path.stat().st_size < 20_000]
@@ -170,6 +183,99 @@ def test_link_layer_makes_no_difference(
     found = same(written(timed(frames, link), link))
     assert len(found) == len(PUTS) + 4
     assert (len(slow_packets) < 200) is together
+
+
+def ppp(each: bytes) -> bytes:
+    return b"\0\x21" + each[14:]
+
+
+@pytest.mark.parametrize("kind", TUNNELS)
+@pytest.mark.parametrize("share", [1, 10])
+def test_tunnel_makes_no_difference(kind: str, share: int) -> None:
+    """All packets come through it, or every tenth."""
+    frames = said(many(PUTS[:200], 1), answered=True)
+    dressed = [TUNNELS[kind](each) if index % share == 0 else each for index, each in enumerate(frames)]
+    assert len(same(written(timed(dressed)))) == 200 + 4
+
+
+ENDED = 207
+"""The packet in which a connection is reset."""
+
+
+def reset() -> list[bytes]:
+    """Frames of a connection that goes on behind a reset as if there was none."""
+    frames = said(many(PUTS[:200], 1), answered=True)
+    answer = frames[ENDED]
+    frames[ENDED] = answer[:47] + bytes([RST]) + answer[48:]
+    return frames
+
+
+def links_of(data: bytes) -> set[int]:
+    return {row[2] for row in same(data) if row[0] != "gap"}
+
+
+@pytest.mark.parametrize("kind", TUNNELS)
+def test_end_that_comes_through_a_tunnel_ends_what_does_not(kind: str) -> None:
+    frames = reset()
+    frames[ENDED] = TUNNELS[kind](frames[ENDED])
+    assert links_of(written((10**8 * n, 1, each, len(each)) for n, each in enumerate(frames))) == {0, 1}
+
+
+@pytest.mark.parametrize("size", [8, 56, 64])
+def test_end_that_comes_in_fragments_of_a_tunnel_ends_what_does_not(size: int) -> None:
+    frames = [each[14:] for each in reset()]
+    pieces = in_fragments(vxlan(ethernet(frames[ENDED]))[14:], size, 7)
+    frames[ENDED:ENDED] = pieces
+    del frames[ENDED + len(pieces)]
+    timed_ = [(10**8 * n, 101, each, len(each)) for n, each in enumerate(frames)]
+    assert links_of(written(timed_, 101)) == {0, 1}
+
+
+def test_end_that_comes_over_ppp_ends_what_does_not() -> None:
+    blocks = [section(), interface(1), interface(9)]
+    for n, each in enumerate(reset()):
+        over_ppp = n == ENDED
+        blocks.append(enhanced(ppp(each) if over_ppp else each, number=int(over_ppp), ticks=10**5 * n))
+    assert links_of(b"".join(blocks)) == {0, 1}
+
+
+@pytest.mark.parametrize("share", [1, 10])
+@pytest.mark.parametrize("size", [8, 56, 64])
+def test_tunnel_in_fragments_makes_no_difference(size: int, share: int) -> None:
+    """The last ones are shorter than the headers of what they carry."""
+    found: list[bytes] = []
+    for index, each in enumerate(said(many(PUTS[:200], 1), answered=True)):
+        found += in_fragments(vxlan(each)[14:], size, index) if index % share == 0 else [each[14:]]
+    assert len(same(written(timed(found, 101), 101))) == 200 + 4
+
+
+def in_fragments(packet: bytes, size: int, number: int) -> list[bytes]:
+    """Pieces of a packet of IP without options, in order."""
+    payload = packet[20:]
+    pieces = []
+    for at in range(0, len(payload), size):
+        more = at + size < len(payload)
+        head = packet[:2] + struct.pack(
+            ">HHH", 20 + len(payload[at : at + size]), number, at // 8 | more << 13
+        )
+        pieces.append(head + packet[8:20] + payload[at : at + size])
+    return pieces
+
+
+def test_ppp_makes_no_difference() -> None:
+    frames = [ppp(each) for each in said(many(PUTS[:200], 1), answered=True)]
+    assert len(same(written(timed(frames, 9), 9))) == 200 + 4
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_damaged_packet_in_a_tunnel_gives_what_is_heard(seed: int) -> None:
+    rng = random.Random(seed)
+    frames = said(rng.choice(list(STREAMS.values()))[:120], answered=rng.random() < 0.5)
+    dressed = [rng.choice([*TUNNELS.values(), bytes])(each) for each in frames]
+    changed = timed(dressed)
+    for _ in range(10):
+        changed = mutated(changed, rng)
+    same(written(changed), block=rng.choice([5, 64, 1 << 14]))
 
 
 # Out of order --------------------------------------------------------------------------------------
