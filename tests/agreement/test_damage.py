@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,11 @@ def test_file_of_any_kind_is_read_alike(name: str, kind: str, tmp_path: Path) ->
     assert difference is None, f"\n{difference}"
 
 
+@cache
+def units_of(name: str) -> int:
+    return len(read_capture(PCAPS / f"{name}.pcapng").units)
+
+
 @pytest.mark.parametrize("kind", TUNNELS)
 @pytest.mark.parametrize("name", ["history", "udp6"])
 def test_capture_in_a_tunnel_is_read_alike(name: str, kind: str, tmp_path: Path) -> None:
@@ -80,6 +86,6 @@ def test_capture_in_a_tunnel_is_read_alike(name: str, kind: str, tmp_path: Path)
     path.write_bytes(damage.pcap([TUNNELS[kind](raw) for raw in raws]))
     # Wireshark knows no port of Linux.
     read = read_capture(path, options=("-d", "udp.port==8472,vxlan"))
-    assert len(read.units) == len(read_capture(PCAPS / f"{name}.pcapng").units)
+    assert len(read.units) == units_of(name)
     difference = first_difference(read.units, read.readings)
     assert difference is None, f"\n{difference}"
