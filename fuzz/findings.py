@@ -879,7 +879,9 @@ def _sent(finding: Finding) -> list[str]:
     if finding.script.valid:
         lines += ["All of it is valid: a node has no reason to end a session.", ""]
     if finding.rounds > 1:
-        lines += [f"All of this up to {finding.rounds} times:", ""]
+        digits = any("digits" in step.data.names for step in finding.script.steps)
+        fresh = ", each time with other digits" if digits else ""
+        lines += [f"All of this up to {finding.rounds} times{fresh}:", ""]
     for number, step in enumerate(finding.script.steps, 1):
         link = f"link {step.link}"
         match step.do:

@@ -449,6 +449,19 @@ def network_messages() -> dict[str, Message]:
 DIGITS = "######"
 """Stands for six digits in a key."""
 
+
+def with_digits(*pieces: bytes | str) -> Pieces:
+    """Returns pieces in which ``digits`` stands wherever ``DIGITS`` did: keys that are others in each play."""
+    result: list[bytes | str] = []
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            first, *others = piece.split(DIGITS.encode())
+            result += [first, *(part for other in others for part in ("digits", other))]
+        else:
+            result.append(piece)
+    return tuple(result)
+
+
 _ID = 0x7E
 """Stands for an id; no header and no key of ours has this byte."""
 

@@ -6,6 +6,7 @@ out, and only what a link has of its own (ZenohID, cookie, sequence numbers, len
 
 from __future__ import annotations
 
+import math
 import pprint
 import re
 import unittest
@@ -65,6 +66,9 @@ COUNTED = ("sn", "sn_be")
 
 LATE = 0.2
 """Seconds in which a process may still die of what it was sent, at least: a test is run where nobody looks."""
+
+MOST_TIMES = 16
+"""So many times the rounds in which memory grew a test plays at most."""
 
 TURNS = ("count", "digits")
 """Live values that say how often a step was repeated."""
@@ -346,9 +350,15 @@ def _surroundings(tried: Tried) -> tuple[dict[str, Any], str, float]:
 def _rounds(harm: str, tried: Tried) -> int:
     """Returns how often a test plays the steps.
 
-    Of what makes a node slower the sessions around the steps have their share, and a test has fewer of them.
+    Of what makes a node slower the sessions around the steps have their share, and a test has fewer of them. Memory has to
+    grow by more than was enough where it was weighed behind each round.
     """
-    return 2 * tried.rounds if harm == Harm.SLOW and tried.rounds > 1 else tried.rounds
+    if tried.rounds == 1:
+        return 1
+    if harm == Harm.GROWTH:
+        grown = max(1.0, tried.grown[0] * tried.seconds)
+        return tried.rounds * min(MOST_TIMES, math.ceil(2 * 1024 * standalone.GROWN_KB / grown))
+    return 2 * tried.rounds if harm == Harm.SLOW else tried.rounds
 
 
 def fails_on(node: str, harm: str, tried: Tried, user: Credentials | None = None) -> bool | None:

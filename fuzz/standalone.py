@@ -126,6 +126,9 @@ OWED: dict[str, tuple[tuple[str, ...], float | None]] = {
 """What links are owed on which nothing more is said but KEEP_ALIVE; what is said on them first; in how many seconds, or the lease that
 the node names."""
 
+APART = 1000
+"""Keys with digits have others in each round: so far they are from those of the round before."""
+
 MASKS = (0x7F, 0x3FFF, 0x0FFF_FFFF, (1 << 63) - 1)
 """Largest sequence number, by the two bits of a resolution."""
 
@@ -166,7 +169,7 @@ class Link:
         self.prefix = 2 if self.stream else 0
         self.values = {"zid": secrets.token_bytes(15) + b"\x01", "cookie": EARLY}
         self.numbers = {"sn": 1_000_000, "sn_be": 1_000_000}
-        self.turn = 0
+        self.turn = self.play = 0
         self.received: list[bytes] = []
         self.heard = 0
         self.ended = False
@@ -187,7 +190,8 @@ class Link:
             elif name in {"size", "size32"}:
                 size = 2 if name == "size" else 4
             elif name in {"count", "digits"}:
-                data += vle(self.turn + 1) if name == "count" else b"%06d" % ((self.turn + 1) % 1_000_000)
+                number = (self.play * APART if name == "digits" else 0) + self.turn + 1
+                data += vle(number) if name == "count" else b"%06d" % (number % 1_000_000)
             elif name in self.numbers:
                 data += vle(self.numbers[name] & self.mask)
                 self.numbers[name] += 1
@@ -336,6 +340,7 @@ class Replay:
         self._seeker: tuple[str, int] | None = None
         self._late = self._silent = 0.0
         self._deaf = self._ended = False
+        self._play = 0
         base = node_of(run)
         if needs == "connects":
             if not base.configured:
@@ -393,7 +398,7 @@ class Replay:
             canary.bear()
         before = self._figures()
         usual = canary.pace() if canary and harm == "slow" else 0.0
-        for _ in range(rounds):
+        for self._play in range(1, rounds + 1):
             for link in self._links.values():
                 link.close()
             self._links.clear()
@@ -418,6 +423,7 @@ class Replay:
                     self._links[step["link"]] = self._open(step["link"], step["how"])
                 except OSError:
                     return False
+                self._links[step["link"]].play = self._play
                 self._all.append(self._links[step["link"]])
             elif not self._step(self._links[step["link"]], step):
                 del self._links[step["link"]]

@@ -16,6 +16,7 @@ from fuzz.campaigns.messages import STAMP, ZID
 from fuzz.campaigns.placing import STORED
 from fuzz.cases import Source, reach, send
 from fuzz.phrases import (
+    DIGITS,
     Pieces,
     act,
     as_fragment,
@@ -26,6 +27,7 @@ from fuzz.phrases import (
     interest,
     listen,
     reply,
+    with_digits,
 )
 from fuzz.player.sessions import ALIAS
 from fuzz.script import SIZE, SIZE32, Do, Step
@@ -83,7 +85,7 @@ class Speaker:
 
     def says(self, *messages: Message | Pieces, note: str) -> list[Step]:
         """Returns the steps that send network messages, as they travel in the state."""
-        parts: list[Pieces] = [part if isinstance(part, tuple) else (bytes(part),) for part in messages]
+        parts = [with_digits(*(part if isinstance(part, tuple) else (bytes(part),))) for part in messages]
         if self.state is State.LOW_LATENCY:
             return [send(SIZE32, *part, link=self.link, note=note) for part in parts]
         inside = [tuple(piece for part in parts for piece in part)]
@@ -99,7 +101,7 @@ class Speaker:
             send(
                 SIZE,
                 *self._head,
-                *as_fragment(raw[at : at + PIECE], first=at == 0, more=at != cuts[-1]),
+                *with_digits(*as_fragment(raw[at : at + PIECE], first=at == 0, more=at != cuts[-1])),
                 link=self.link,
                 note=note,
             )
@@ -306,7 +308,7 @@ def _conversation(state: State, others: int, rng: random.Random) -> Drawn:
     for topic in about:
         one, other = rng.choice(speakers), rng.choice(speakers)
         # A session never gets what itself has said.
-        steps += TALKS[topic](one, other, f"fuzz/{rng.getrandbits(40):x}", rng)
+        steps += TALKS[topic](one, other, f"fuzz/{rng.getrandbits(40):x}{DIGITS}", rng)
     return Drawn(", ".join(about), tuple(dict.fromkeys(about)), steps)
 
 
@@ -314,7 +316,7 @@ def _one(topic: str, state: State, others: int, seed: str) -> Sequence[Step]:
     rng = random.Random(seed)
     speakers = [Speaker("a", state, rng), *(Speaker(link, State.OPEN, rng) for link in "bcd"[:others])]
     steps = [reach(State.OPEN, speaker.link) for speaker in speakers[1:]]
-    return [*steps, *TALKS[topic](speakers[0], speakers[-1], f"fuzz/{topic.replace(' ', '-')}", rng)]
+    return [*steps, *TALKS[topic](speakers[0], speakers[-1], f"fuzz/{topic.replace(' ', '-')}{DIGITS}", rng)]
 
 
 def _drawn_answer(rng: random.Random) -> Drawn:

@@ -35,6 +35,9 @@ FIRST_SN = 1_000_000
 """First sequence number of our sessions: its VLE form has three bytes, and so have the next million. Where the node has
 agreed to less than 32 bits, what is left of it in those."""
 
+APART = 1000
+"""So many keys with digits a step has at most; those of the next play are so far from them."""
+
 EARLY: dict[str, bytes] = {"cookie": write_vle(16) + bytes(16), "rid": write_vle(1)}
 """What stands for values that the node has not said yet."""
 
@@ -75,8 +78,9 @@ class Pipe:
         values: Live values as wire bytes, by name: ``zid``; ``cookie`` of the last InitAck, counted; ``rid``, the
             id of the node's last query; ``user``, if there is one. ``sn``, ``sn_be`` are the numbers that are due, and are taken; ``from N``
             is N, from which both are counted from then on; ``count`` and ``digits`` are ``turn`` from 1, as VLE and
-            as six digits; ``NAME@b`` is the value of link b.
+            as six digits, ``digits`` behind those of ``play``; ``NAME@b`` is the value of link b.
         turn: Which repetition of a step this is, from 0.
+        play: Which of many plays, each of which has keys of its own.
         others: The links beside it, by name.
         facts: What states remember: the cookie, the node's ZenohID, its request ids ...
         finals: How many answers to fences came.
@@ -119,6 +123,7 @@ class Pipe:
         self.zid = zid
         self.values: dict[str, bytes] = {**EARLY, "zid": zid}
         self.turn = 0
+        self.play = 0
         self.others: Mapping[str, Pipe] = {}
         self.facts: dict[str, Any] = {}
         self.finals = 0
@@ -168,7 +173,7 @@ class Pipe:
         if name == "count":
             return write_vle(self.turn + 1)
         if name == "digits":
-            return b"%06d" % ((self.turn + 1) % 1_000_000)
+            return b"%06d" % ((self.play * APART + self.turn + 1) % 1_000_000)
         if name.startswith("from ") and name[5:].isdecimal():
             self.sn = self.sn_be = int(name[5:])
             return write_vle(self.sn & self.sn_mask)

@@ -11,6 +11,7 @@ from conformance.config import RunConfig
 from conformance.nodes import node_of
 from conformance.nodes.base import Node
 from fuzz.cases import reach, send
+from fuzz.phrases import numbered
 from fuzz.script import Do, Script, Step
 from fuzz.states import State
 from scapy_layers import extensions as ext
@@ -176,6 +177,18 @@ FAULTS: dict[str, Fault] = {
         ("growth",),
         in_session(said(Push(key_suffix=KEY, extensions=[ext.NodeId(node_id=1)], body=Put(data=b"x")))),
         many=200,
+    ),
+    "hoard": Fault(
+        "keeps 64 KB for each key of a subscriber that it never heard before",
+        ("growth",),
+        in_session(
+            numbered(
+                lambda number, key: Declare(body=DeclareSubscriber(entity_id=number, key_suffix=key)),
+                times=1,
+                note="D_SUBSCRIBER",
+            )
+        ),
+        many=400,
     ),
     "fds": Fault(
         "keeps a descriptor for each INIT of another version",

@@ -483,6 +483,7 @@ class Link:
         number = cursor.vle()
         self.note(f"{'U' if kind & 1 else 'D'}_{what}.id", number)
         key = "" if kind & 1 else self.key(header | 0x40 * (what == "KEYEXPR"), cursor)
+        self.note(f"{'U' if kind & 1 else 'D'}_{what}.key", len(key))
         self.extensions(f"{'U' if kind & 1 else 'D'}_{what}", header, cursor)
         if not fresh:
             return
@@ -652,6 +653,7 @@ class Node:
         self.slow = 0.0
         self.carried = 0
         self.held: list[bytes | int] = []
+        self.named: set[str] = set()
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.numbers = count(1)
         self.watched: dict[str, list[tuple[str, Planted]]] = {}
@@ -895,6 +897,12 @@ def leak(node: Node, link: Link) -> None:
     node.held.append(secrets.token_bytes(1 << 18))
 
 
+def hoard(node: Node, link: Link) -> None:
+    if link.key_read not in node.named:
+        node.named.add(link.key_read)
+        node.held.append(secrets.token_bytes(1 << 16))
+
+
 def descriptors(node: Node, link: Link) -> None:
     node.held.append(os.open(os.devnull, os.O_RDONLY))
 
@@ -1001,6 +1009,7 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "deadroutes": (Planted("D_KEYEXPR.id", at_least(U16), turn("dead")),),
     "deadtables": (Planted("U_KEYEXPR.id", at_least(U16), deaf),),
     "leak": (Planted("PUSH.3", always, leak),),
+    "hoard": (Planted("D_SUBSCRIBER.key", always, hoard),),
     "fds": (Planted("INIT.version", lambda value, link: value != VERSION, descriptors),),
     "threads": (Planted("U_QUERYABLE.id", always, threads),),
     "spin": (Planted("OPEN.lease", equal(0), spin),),
@@ -1037,7 +1046,7 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "sometimes": (Planted("U_TOKEN.id", at_least(U32), sometimes),),
     "exit0": (Planted("ERR.encoding", at_least(1 << 17), lambda node, link: os._exit(0)),),
 }
-"""What sets each fault off. ``leak``, ``fds`` and ``threads`` do a little each time; the others last."""
+"""What sets each fault off. ``leak``, ``hoard``, ``fds`` and ``threads`` do a little each time; the others last."""
 
 
 def main() -> int:

@@ -15,6 +15,7 @@ from fuzz.campaigns.base import Campaign, Setting
 from fuzz.cases import Fixed, Source, reach, send
 from fuzz.fast import HEAVY, LANES, SHARED, Fast, Ran
 from fuzz.lying import Lying
+from fuzz.phrases import DIGITS, with_digits
 from fuzz.plan import Numbered, Plan
 from fuzz.player import Ending, Initiator, Player
 from fuzz.states import State
@@ -208,3 +209,24 @@ def test_both_engines_send_the_same_bytes(server: Server) -> None:
     both = sent[0].keys() & sent[1].keys()
     assert len(both) > 20
     assert {number: sent[0][number] for number in both} == {number: sent[1][number] for number in both}
+
+
+@pytest.mark.parametrize("kind", [Fast, Boo])
+def test_keys_with_digits_are_others_in_each_case_and_the_same_in_each_run(
+    server: Server, kind: type[Fast] | type[Boo]
+) -> None:
+    """What a node keeps of each key that it has ever heard does not show where the same ones come again."""
+    told = with_digits(b"\x04", DIGITS.encode())
+    same = Fixed("same", State.OPEN, "PUSH", {"told": [send("size", *told, times=2)]}, "repeat")
+    plan = Plan(Campaign("c", "", lambda _: [same]), Setting(1))
+    (case,) = plan.order()
+    judge = Judge()
+    judge.engine = engine = kind(lambda: player(server), judge)
+    engine.play(Numbered(plan.campaign, number, case) for number in (7, 8, 1007))
+    engine.abandon()
+    digits = {ran.numbered.number: [sent[3:] for sent in ran.played.sent] for ran in judge.ran}
+    assert digits == {
+        7: [b"007001", b"007002"],
+        8: [b"008001", b"008002"],
+        1007: [b"007001", b"007002"],
+    }

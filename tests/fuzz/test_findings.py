@@ -47,7 +47,7 @@ from fuzz.findings import (
     readme_of,
     slug_of,
 )
-from fuzz.lab import Lab, Part, Tried
+from fuzz.lab import ROUNDS, Lab, Part, Tried
 from fuzz.oracles import Harm, Patient, canary
 from fuzz.oracles.besides import BESIDES, LARGE
 from fuzz.oracles.common import COMMON
@@ -515,8 +515,10 @@ def test_what_is_counted_is_counted_again(tmp_path: Path) -> None:
     with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
         link = Link.__new__(Link)
         link.stream = True
-        link.numbers, link.values, link.turn = {"sn": 1, "sn_be": 1}, {}, 1
+        link.numbers, link.values, link.turn, link.play = {"sn": 1, "sn_be": 1}, {}, 1, 0
         assert link.fill(one["data"]).endswith(push + b"000002")
+        link.play = 1234
+        assert link.fill(one["data"]).endswith(push + b"234002")
         link.turn = 300
         assert link.fill("{count}") == write_vle(301)
         assert replay.play("stall", flattened, 1, LATE) == ""
@@ -731,6 +733,18 @@ def test_a_node_that_spoils_one_thing_for_others_is_told_and_fails_the_regressio
     assert fails_on(command(), "disturbed", tried) is False
 
 
+def test_node_that_grows_by_new_keys_only_fails_the_regression_test(tmp_path: Path) -> None:
+    """Each round has keys of its own, in the lab and in the test."""
+    prepare_run_dir(tmp_path / "run")
+    config = RunConfig(node=command("hoard"), run_dir=tmp_path / "run", run_id="lab", seed=1)
+    with Lab(config, node_of(config), seats=1) as lab:
+        tried = lab.play(FAULTS["hoard"].trigger, rounds=ROUNDS, seconds=60.0)
+    assert tried.objection is not None
+    assert tried.objection.harm is Harm.GROWTH
+    assert fails_on(command("hoard"), "growth", tried) is True
+    assert fails_on(command(), "growth", tried) is False
+
+
 def test_a_test_that_cannot_be_run_shows_nothing() -> None:
     assert fails_on("nothing", "stall", Tried(Script(()))) is None
     assert fails_on("cmd:false {locator}", "stall", Tried(Script(()))) is None
@@ -750,6 +764,17 @@ def test_the_page_tells_whether_the_test_shows_the_fault(
     assert found.path is not None
     assert words in (found.path / README).read_text()
     assert Finding.load(found.path).test_fails is fails
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("leak", "All of this up to 7 times:"),
+        ("hoard", "All of this up to 7 times, each time with other digits:"),
+    ],
+)
+def test_the_page_tells_of_rounds_and_their_digits(found: Finding, fault: str, words: str) -> None:
+    assert words in readme_of(replace(found, rounds=7, script=FAULTS[fault].trigger))
 
 
 class Group(Replay):

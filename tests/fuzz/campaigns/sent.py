@@ -20,6 +20,7 @@ VALUES = {
     "zid": bytes(range(0x20, 0x30)),
     "cookie": write_vle(48) + b"k" * 48,
     "rid": write_vle(2_000_000),
+    "digits": b"000001",
 }
 """Live values, as they stand on the wire."""
 
