@@ -105,7 +105,7 @@ PPPOE = 0x8864
 MPLS = frozenset({0x8847, 0x8848})
 """EtherTypes of labels in front of IP."""
 
-_ETHERTYPE_ETHERNET = 0x6558
+ETHERTYPE_ETHERNET = 0x6558
 """EtherType of Ethernet in a tunnel."""
 
 _MIRRORED, _MIRRORED_3 = 0x88BE, 0x22EB
@@ -131,7 +131,7 @@ def _after_ethertype(packet: bytes, at: int, start: int) -> tuple[int, int]:
             start += 4
         elif kind <= LARGEST_LENGTH and packet.startswith(_SNAP, start):
             start += 8
-        elif kind == _ETHERTYPE_ETHERNET:
+        elif kind == ETHERTYPE_ETHERNET:
             start += 14
         else:
             return _without_ethertype(packet, kind, start)

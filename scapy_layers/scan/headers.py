@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scapy_layers.ip import LARGEST_LENGTH, MPLS, PPPOE, TUNNEL_PORTS, TUNNELS, LinkType
+from scapy_layers.ip import ETHERTYPE_ETHERNET, LARGEST_LENGTH, MPLS, PPPOE, TUNNEL_PORTS, TUNNELS, LinkType
 from scapy_layers.scan.records import Array, Records
 
 Mask = NDArray[np.bool_]
@@ -20,7 +20,7 @@ _ACK = 0x10
 
 _TCP, _UDP, _ICMP_6 = 6, 17, 58
 _IP, _IP_6 = 0x0800, 0x86DD
-_MORE = (0x8100, 0x88A8, 0x9100, 0x9200, PPPOE, *MPLS)
+_MORE = (0x8100, 0x88A8, 0x9100, 0x9200, PPPOE, ETHERTYPE_ETHERNET, *MPLS)
 """EtherTypes that may stand in front of another one, or of IP."""
 
 _TUNNELS, _TUNNEL_PORTS = tuple(TUNNELS), tuple(TUNNEL_PORTS)
