@@ -74,6 +74,12 @@ def erspan_3(frame: bytes) -> bytes:
     return ethernet(ipv4(b"\x10\0\x22\xeb" + bytes(4) + head + frame, protocol=47))
 
 
+def erspan_3_with_more(frame: bytes) -> bytes:
+    """With the header of a platform behind its own."""
+    head = struct.pack(">HHIHHQ", 0x2005, 0x0807, 0, 0, 1, 0)
+    return ethernet(ipv4(b"\x10\0\x22\xeb" + bytes(4) + head + frame, protocol=47))
+
+
 def vxlan(frame: bytes) -> bytes:
     return _over_udp(4789, b"\x08\0\0\0" + b"\0\0\x2a\0" + frame)
 
@@ -92,6 +98,12 @@ def gtp(frame: bytes) -> bytes:
     return _over_udp(2152, struct.pack(">BBHI", 0x30, 0xFF, len(inside), 7) + inside)
 
 
+def gtp_with_number(frame: bytes) -> bytes:
+    """A sequence number; what is behind it means nothing then."""
+    inside = struct.pack(">HBB", 9, 0, 0x85) + _ip(frame)
+    return _over_udp(2152, struct.pack(">BBHI", 0x32, 0xFF, len(inside), 7) + inside)
+
+
 def gtp_with_more(frame: bytes) -> bytes:
     """A sequence number, and an extension header."""
     inside = struct.pack(">HBB", 9, 0, 0x85) + bytes.fromhex("01100100") + _ip(frame)
@@ -106,8 +118,8 @@ TUNNELS: Mapping[str, Callable[[bytes], bytes]] = {
     made.__name__: made
     for made in (
         *(pppoe, mpls, ip_in_ip, ip_in_ipv6),
-        *(gre, gre_with_all, gre_with_ethernet, erspan, erspan_1, erspan_3),
-        *(vxlan, vxlan_of_linux, vxlan_in_vxlan, geneve, gtp, gtp_with_more),
+        *(gre, gre_with_all, gre_with_ethernet, erspan, erspan_1, erspan_3, erspan_3_with_more),
+        *(vxlan, vxlan_of_linux, vxlan_in_vxlan, geneve, gtp, gtp_with_number, gtp_with_more),
     )
 }
 """What puts an untagged frame of Ethernet with IP into a tunnel, by name."""
