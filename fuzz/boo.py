@@ -161,7 +161,7 @@ class Boo:
         ran = self._current
         played = ran.played
         played.start, played.valid = self.player.trace.end, ran.numbered.case.source.all_valid
-        self.player.number = ran.numbered.number
+        self.player.nth_play = ran.numbered.number
         pipe = self.player.links["a"]
         if ran.numbered.case.request is None:
             with contextlib.suppress(NotReached, GivenUp):

@@ -253,7 +253,7 @@ class Fast:
                 yield from player.reaching(ran.state)
                 lane.state = ran.state
                 ran.started = time.perf_counter()
-            played.start, player.number = player.trace.end, ran.numbered.number
+            played.start, player.nth_play = player.trace.end, ran.numbered.number
             # What others leave behind in a session may end it.
             played.valid = ran.numbered.case.source.all_valid and not lane.cases
             yield from player.steps(ran.steps, played)

@@ -321,7 +321,7 @@ def play_round(
     """
     trace = Trace()
     player = stage.player(rng, trace, answers)
-    player.reply, player.number = reply, tried.rounds
+    player.reply, player.nth_play = reply, tried.rounds
     played = tried.played = Played(valid=tried.script.valid)
     tried.parts, tried.helpers = [], {}
     until = time.monotonic() + TRY_SECONDS

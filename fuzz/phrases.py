@@ -466,19 +466,10 @@ _ID = 0x7E
 """Stands for an id; no header and no key of ours has this byte."""
 
 
-def _numbered(make: Callable[[int, str], Message]) -> list[bytes | str]:
+def _numbered(make: Callable[[int, str], Message]) -> Pieces:
     """Returns a message as pieces, with ``count`` for its id and ``digits`` in its key."""
-    pieces: list[bytes | str] = []
-    for mark, name in ((bytes([_ID]), "count"), (DIGITS.encode(), "digits")):
-        source = pieces or [bytes(make(_ID, DIGITS))]
-        pieces = []
-        for piece in source:
-            if isinstance(piece, bytes) and mark in piece:
-                head, _, tail = piece.partition(mark)
-                pieces += [head, name, tail]
-            else:
-                pieces.append(piece)
-    return pieces
+    head, its_id, tail = bytes(make(_ID, DIGITS)).partition(bytes([_ID]))
+    return with_digits(head, "count", tail) if its_id else with_digits(head)
 
 
 def numbered(make: Callable[[int, str], Message], *, link: str = "a", times: int, note: str) -> Step:

@@ -169,7 +169,7 @@ class Link:
         self.prefix = 2 if self.stream else 0
         self.values = {"zid": secrets.token_bytes(15) + b"\x01", "cookie": EARLY}
         self.numbers = {"sn": 1_000_000, "sn_be": 1_000_000}
-        self.turn = self.play = 0
+        self.turn = self.nth_play = 0
         self.received: list[bytes] = []
         self.heard = 0
         self.ended = False
@@ -190,7 +190,7 @@ class Link:
             elif name in {"size", "size32"}:
                 size = 2 if name == "size" else 4
             elif name in {"count", "digits"}:
-                number = (self.play * APART if name == "digits" else 0) + self.turn + 1
+                number = (self.nth_play * APART if name == "digits" else 0) + self.turn + 1
                 data += vle(number) if name == "count" else b"%06d" % (number % 1_000_000)
             elif name in self.numbers:
                 data += vle(self.numbers[name] & self.mask)
@@ -340,7 +340,7 @@ class Replay:
         self._seeker: tuple[str, int] | None = None
         self._late = self._silent = 0.0
         self._deaf = self._ended = False
-        self._play = 0
+        self._nth_play = 0
         base = node_of(run)
         if needs == "connects":
             if not base.configured:
@@ -398,7 +398,7 @@ class Replay:
             canary.bear()
         before = self._figures()
         usual = canary.pace() if canary and harm == "slow" else 0.0
-        for self._play in range(1, rounds + 1):
+        for self._nth_play in range(1, rounds + 1):
             for link in self._links.values():
                 link.close()
             self._links.clear()
@@ -423,7 +423,7 @@ class Replay:
                     self._links[step["link"]] = self._open(step["link"], step["how"])
                 except OSError:
                     return False
-                self._links[step["link"]].play = self._play
+                self._links[step["link"]].nth_play = self._nth_play
                 self._all.append(self._links[step["link"]])
             elif not self._step(self._links[step["link"]], step):
                 del self._links[step["link"]]

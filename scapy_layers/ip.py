@@ -99,14 +99,17 @@ _VERSION_OF_ETHERTYPE = {_ETHERTYPE_IP: 4, _ETHERTYPE_IPV6: 6}
 _TAGS = frozenset({0x8100, 0x88A8, 0x9100, 0x9200})
 """EtherTypes of VLAN tags: 802.1Q, 802.1ad, and two that were used before it."""
 
-PPPOE = 0x8864
+_PPPOE = 0x8864
 """EtherType of PPP over Ethernet, once its session is there."""
 
-MPLS = frozenset({0x8847, 0x8848})
+_MPLS = frozenset({0x8847, 0x8848})
 """EtherTypes of labels in front of IP."""
 
-ETHERTYPE_ETHERNET = 0x6558
+_ETHERTYPE_ETHERNET = 0x6558
 """EtherType of Ethernet in a tunnel."""
+
+LEADING = frozenset({*_TAGS, *_MPLS, _PPPOE, _ETHERTYPE_ETHERNET})
+"""EtherTypes of what may stand in front of another EtherType, or of IP."""
 
 _MIRRORED, _MIRRORED_3 = 0x88BE, 0x22EB
 """EtherTypes of what a switch mirrors (ERSPAN): Ethernet behind a header of its own, of 8 bytes or 12."""
@@ -131,7 +134,7 @@ def _after_ethertype(packet: bytes, at: int, start: int) -> tuple[int, int]:
             start += 4
         elif kind <= LARGEST_LENGTH and packet.startswith(_SNAP, start):
             start += 8
-        elif kind == ETHERTYPE_ETHERNET:
+        elif kind == _ETHERTYPE_ETHERNET:
             start += 14
         else:
             return _without_ethertype(packet, kind, start)
@@ -141,10 +144,10 @@ def _after_ethertype(packet: bytes, at: int, start: int) -> tuple[int, int]:
 
 def _without_ethertype(packet: bytes, kind: int, start: int) -> tuple[int, int]:
     """The same for what brings no other EtherType: IP, or headers that say in a way of their own where IP is."""
-    if kind == PPPOE:
+    if kind == _PPPOE:
         # Version and type 1, code 0 for data; then the session and a length.
         return _ppp(packet, start + 6) if packet.startswith(b"\x11\0", start) else (0, start)
-    if kind in MPLS:
+    if kind in _MPLS:
         while start + 4 <= len(packet):
             start += 4
             if packet[start - 2] & 1:  # the last label
@@ -165,8 +168,8 @@ def _ppp(packet: bytes, start: int = 0) -> tuple[int, int]:
     return _VERSION_OF_PPP.get(int.from_bytes(packet[start : start + size], "big"), 0), start + size
 
 
-def _ethernet(packet: bytes) -> tuple[int, int]:
-    return _after_ethertype(packet, 12, 14)
+def _ethernet(packet: bytes, start: int = 0) -> tuple[int, int]:
+    return _after_ethertype(packet, start + 12, start + 14)
 
 
 def _cooked(packet: bytes) -> tuple[int, int]:
@@ -260,15 +263,14 @@ def _inside(payload: _Payload) -> tuple[int, int] | None:
     if protocol == _GRE:
         return _in_gre(data, start)
     if protocol == _ETHERNET_IN_IP:
-        return _after_ethertype(data, start + 12, start + 14)
+        return _ethernet(data, start)
     return _version_at(data, start) if protocol in TUNNELS else None
 
 
 def _in_datagram(port: int, data: bytes, start: int) -> tuple[int, int] | None:
     """None as well for what has no such header: the port may be used for something else."""
     if port in _VXLAN_PORTS:
-        behind = start + 8
-        return _after_ethertype(data, behind + 12, behind + 14) if data.startswith(_VXLAN, start) else None
+        return _ethernet(data, start + 8) if data.startswith(_VXLAN, start) else None
     if port == _GENEVE_PORT:
         # Version 0 and a number of words of options; flags; the EtherType of what comes behind them.
         behind = start + 8 + (data[start] & 63) * 4 if start < len(data) else start
@@ -297,11 +299,10 @@ def _in_gre(data: bytes, start: int) -> tuple[int, int]:
     behind = start + 4 + 4 * (flags >> 12).bit_count()  # checksum, key, sequence number
     kind = int.from_bytes(data[start + 2 : start + 4], "big")
     if kind == _MIRRORED:
-        behind += 8 if flags & 0x1000 else 0
-        return _after_ethertype(data, behind + 12, behind + 14)
+        return _ethernet(data, behind + (8 if flags & 0x1000 else 0))
     if kind == _MIRRORED_3:
-        behind += 20 if behind + 11 < len(data) and data[behind + 11] & 1 else 12
-        return _after_ethertype(data, behind + 12, behind + 14)
+        more = behind + 11 < len(data) and data[behind + 11] & 1
+        return _ethernet(data, behind + (20 if more else 12))
     return _after_ethertype(data, start + 2, behind)
 
 

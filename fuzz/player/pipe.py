@@ -78,9 +78,9 @@ class Pipe:
         values: Live values as wire bytes, by name: ``zid``; ``cookie`` of the last InitAck, counted; ``rid``, the
             id of the node's last query; ``user``, if there is one. ``sn``, ``sn_be`` are the numbers that are due, and are taken; ``from N``
             is N, from which both are counted from then on; ``count`` and ``digits`` are ``turn`` from 1, as VLE and
-            as six digits, ``digits`` behind those of ``play``; ``NAME@b`` is the value of link b.
+            as six digits, ``digits`` behind those of ``nth_play``; ``NAME@b`` is the value of link b.
         turn: Which repetition of a step this is, from 0.
-        play: Which of many plays, each of which has keys of its own.
+        nth_play: Which of many plays, each of which has keys of its own.
         others: The links beside it, by name.
         facts: What states remember: the cookie, the node's ZenohID, its request ids ...
         finals: How many answers to fences came.
@@ -123,7 +123,7 @@ class Pipe:
         self.zid = zid
         self.values: dict[str, bytes] = {**EARLY, "zid": zid}
         self.turn = 0
-        self.play = 0
+        self.nth_play = 0
         self.others: Mapping[str, Pipe] = {}
         self.facts: dict[str, Any] = {}
         self.finals = 0
@@ -173,7 +173,7 @@ class Pipe:
         if name == "count":
             return write_vle(self.turn + 1)
         if name == "digits":
-            return b"%06d" % ((self.play * APART + self.turn + 1) % 1_000_000)
+            return b"%06d" % ((self.nth_play * APART + self.turn + 1) % 1_000_000)
         if name.startswith("from ") and name[5:].isdecimal():
             self.sn = self.sn_be = int(name[5:])
             return write_vle(self.sn & self.sn_mask)

@@ -165,7 +165,7 @@ class Player:
         links: Those that live or lived, by name.
         helpers: Links of ours that states need beside them, by name; they outlive cases.
         patience: Seconds in which the node answers a fence when nothing is wrong.
-        number: Which of many plays this is: keys with ``digits`` are others in each.
+        nth_play: Which of many plays this is: keys with ``digits`` are others in each.
         at_work: Tells whether the node's process computes although nothing is asked of it, as far as anybody knows.
     """
 
@@ -181,7 +181,7 @@ class Player:
         self.door = door
         self.reply = reply
         self.patience = PATIENCE
-        self.number = 0
+        self.nth_play = 0
         self.at_work: Callable[[], bool] = lambda: False
         self.fencing = fencing
         self.rng = rng or random.Random()
@@ -266,7 +266,7 @@ class Player:
         pipe.heard = len(pipe.inbox)
 
     def _send(self, pipe: Pipe, step: Step, played: Played, *, last: bool) -> None:
-        pipe.play = self.number
+        pipe.nth_play = self.nth_play
         for pipe.turn in range(step.times):
             data = filled(step.data, pipe)
             if len(played.sent) < MOST_SENT:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scapy_layers.ip import ETHERTYPE_ETHERNET, LARGEST_LENGTH, MPLS, PPPOE, TUNNEL_PORTS, TUNNELS, LinkType
+from scapy_layers.ip import LARGEST_LENGTH, LEADING, TUNNEL_PORTS, TUNNELS, LinkType
 from scapy_layers.scan.records import Array, Records
 
 Mask = NDArray[np.bool_]
@@ -20,10 +20,7 @@ _ACK = 0x10
 
 _TCP, _UDP, _ICMP_6 = 6, 17, 58
 _IP, _IP_6 = 0x0800, 0x86DD
-_MORE = (0x8100, 0x88A8, 0x9100, 0x9200, PPPOE, ETHERTYPE_ETHERNET, *MPLS)
-"""EtherTypes that may stand in front of another one, or of IP."""
-
-_TUNNELS, _TUNNEL_PORTS = tuple(TUNNELS), tuple(TUNNEL_PORTS)
+_LEADING, _TUNNELS, _TUNNEL_PORTS = tuple(LEADING), tuple(TUNNELS), tuple(TUNNEL_PORTS)
 _FAMILY_IP = (2, 0x0200_0000)
 _FAMILIES_IP_6 = tuple(
     number for family in (10, 24, 28, 30) for number in (family, int.from_bytes(family.to_bytes(4, "little")))
@@ -173,7 +170,7 @@ def _link_layer(
     if link in _ETHERTYPE_AT:
         kind = _view(buffer, ">u2", 2)[safe + _ETHERTYPE_AT[LinkType(link)]]
         found = np.where(kind == _IP, 4, np.where(kind == _IP_6, 6, 0))
-        odd[those] = long & (np.isin(kind, _MORE) | (kind <= LARGEST_LENGTH)) if not found.all() else False
+        odd[those] = long & (np.isin(kind, _LEADING) | (kind <= LARGEST_LENGTH)) if not found.all() else False
     elif header:
         family = _view(buffer, ">u4", 4)[safe]
         found = np.where(np.isin(family, _FAMILY_IP), 4, np.where(np.isin(family, _FAMILIES_IP_6), 6, 0))

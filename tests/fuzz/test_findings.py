@@ -515,9 +515,9 @@ def test_what_is_counted_is_counted_again(tmp_path: Path) -> None:
     with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
         link = Link.__new__(Link)
         link.stream = True
-        link.numbers, link.values, link.turn, link.play = {"sn": 1, "sn_be": 1}, {}, 1, 0
+        link.numbers, link.values, link.turn, link.nth_play = {"sn": 1, "sn_be": 1}, {}, 1, 0
         assert link.fill(one["data"]).endswith(push + b"000002")
-        link.play = 1234
+        link.nth_play = 1234
         assert link.fill(one["data"]).endswith(push + b"234002")
         link.turn = 300
         assert link.fill("{count}") == write_vle(301)
