@@ -368,6 +368,11 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
                 yield value
 
 
+def jobs_of_run(found: Earlier, campaigns: Iterable[str], jobs: int) -> int:
+    """Returns how many processes played one of some campaigns; ``jobs`` when none was begun."""
+    return next((found.shared.get(name, found.jobs) for name in campaigns if name in found.seeds), jobs)
+
+
 def check_same(found: Earlier, campaigns: list[str], seed: int | None, jobs: int, folder: Path) -> int | None:
     """Returns the seed that a run has to go on with; None when nothing of its campaigns is there.
 
@@ -391,7 +396,7 @@ def check_same(found: Earlier, campaigns: list[str], seed: int | None, jobs: int
     (before,) = mine
     if seed is not None and seed != before:
         raise UsageError(f"the run in {folder.name} has seed {before}, not {seed}; leave out --seed")
-    begun = {found.shared.get(name, found.jobs) for name in campaigns if name in found.seeds}
+    begun = {jobs_of_run(found, [name], jobs) for name in campaigns if name in found.seeds}
     if begun != {jobs}:
         first = min(begun - {jobs})
         raise UsageError(

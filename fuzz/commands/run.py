@@ -23,6 +23,7 @@ from spark_reports.rows import FUZZ_ENGINES, RUN
 
 if TYPE_CHECKING:
     from conformance.config import Credentials
+    from conformance.nodes.base import Node
     from conformance.recorder import NodeFacts
     from fuzz.jobs import Order
     from fuzz.plan import Numbered
@@ -44,6 +45,9 @@ USER = "--user"
 
 SECONDS = 60.0
 """How long a run takes when nothing is said."""
+
+MOST_JOBS = 4
+"""So many processes play when nobody says how many: a machine that does something else as well stays usable."""
 
 WEB_PORT = 26000
 """Where boofuzz shows its own page when no port is named."""
@@ -129,8 +133,8 @@ def add_run(commands: Any) -> None:
         "--jobs",
         metavar="N",
         type=jobs_of,
-        default=1,
-        help="number of parallel processes, each with its own node",
+        help="number of parallel processes, each with its own node (default: one per core, at most "
+        f"{MOST_JOBS}, against pypi or ref; 1 with --cases or --web, and against other nodes)",
     )
     much.add_argument("--rate", metavar="N", type=rate_of, help="maximum number of cases per second")
     much.add_argument(
@@ -447,7 +451,8 @@ def _check(options: argparse.Namespace) -> None:
 
     if options.node and options.target:
         raise UsageError("--node and --target cannot be combined; choose one")
-    if options.target not in {None, "refnode"} and (options.jobs > 1 or options.also or options.resume):
+    several = options.jobs is not None and options.jobs > 1
+    if options.target not in {None, "refnode"} and (several or options.also or options.resume):
         raise UsageError(f"--jobs, --also and --resume need a node; --target {options.target} is not one")
     if options.target not in {None, "refnode"}:
         node_only = {"--engine": options.engine != FUZZ_ENGINES[0], "--rate": options.rate is not None}
@@ -458,7 +463,7 @@ def _check(options: argparse.Namespace) -> None:
             raise UsageError(f"{', '.join(given)}: for nodes only; --target {options.target} is not one")
     if options.engine != "boofuzz" and (options.web is not None or options.boofuzz_db):
         raise UsageError("--web and --boofuzz-db need --engine boofuzz")
-    if options.jobs > 1 and (options.web is not None or options.boofuzz_db):
+    if several and (options.web is not None or options.boofuzz_db):
         raise UsageError("--web and --boofuzz-db work with a single process only; leave out --jobs")
     if options.resume and options.run_dir is None:
         raise UsageError("--resume needs the --run-dir of the run to continue")
@@ -523,6 +528,20 @@ def campaigns_of(text: str, known: Sequence[str]) -> tuple[str, ...]:
     return tuple(known) if ALL in names else names
 
 
+def jobs_for(options: argparse.Namespace, node: Node) -> int:
+    """Returns how many processes play.
+
+    When nobody says it, it is one with each core: a process and its node wait for each other most of the time. It is a single
+    one when a number of cases is to be the same on each machine, and on a node of which nobody knows whether it runs twice.
+    """
+    if options.jobs is not None:
+        return int(options.jobs)
+    alone = options.cases is not None or options.web is not None or options.boofuzz_db is not None
+    if alone or not node.configured:
+        return 1
+    return min(MOST_JOBS, len(os.sched_getaffinity(0)))
+
+
 def node_named(options: argparse.Namespace) -> str:
     """Returns the node that is meant: the one that was named, our own for ``--target refnode``, or the real one."""
     if options.target:
@@ -561,13 +580,14 @@ def _prepared(
         may_test=options.i_may_test_this_node,
         user=options.user,
     )
+    node: Any = reader or node_of(config, "fuzz")
     order = Order(
         config,
         names,
         seconds=SECONDS if options.time is None and options.cases is None else options.time,
         cases=options.cases,
         engine=options.engine,
-        jobs=options.jobs,
+        jobs=1 if reader else jobs_for(options, node),
         also=options.also or "",
         known=options.known,
         through_known=options.through_known,
@@ -578,7 +598,6 @@ def _prepared(
         web=options.web,
         database=options.boofuzz_db,
     )
-    node: Any = reader or node_of(config, "fuzz")
     if not reader:
         check_jobs(order, node)
         # A mistake in it is one of whoever typed this, not of a node or of one of several processes.
@@ -589,7 +608,7 @@ def _prepared(
     stack.enter_context(locked(run_dir))
     before: Earlier | None = None
     if options.resume:
-        order, before = _resumed(order, options.seed)
+        order, before = _resumed(order, options)
     else:
         # Before the node starts and run.json is written: a refused folder stays as it is.
         check_fresh(run_dir, order.campaigns, resumable=not reader)
@@ -613,16 +632,18 @@ def _check_also(order: Order) -> None:
         raise UsageError(re.sub(r"^--node\b", "--also", str(error))) from None
 
 
-def _resumed(order: Order, seed: int | None) -> tuple[Order, Earlier]:
+def _resumed(order: Order, options: argparse.Namespace) -> tuple[Order, Earlier]:
     """Returns what is left to do of a run."""
     from fuzz.findings import FOLDER, unfinished
     from fuzz.recorder import Recorder
-    from fuzz.resume import Numbers, check_numbers, check_same, earlier, mend, unrecorded
+    from fuzz.resume import Numbers, check_numbers, check_same, earlier, jobs_of_run, mend, unrecorded
 
     folder = order.config.run_dir
     numbers = Numbers()
     before = earlier(folder, numbers.add)
-    seed = check_same(before, list(order.campaigns), seed, order.jobs, folder)
+    if options.jobs is None:
+        order = replace(order, jobs=jobs_of_run(before, order.campaigns, order.jobs))
+    seed = check_same(before, list(order.campaigns), options.seed, order.jobs, folder)
     if seed is not None:
         check_numbers(folder, before, order.campaigns, numbers, _cases_of(order.campaigns, seed))
     cut = mend(folder)

@@ -243,7 +243,7 @@ def main() -> None:
                 words = command(
                     options.campaign, name, own, 1, "--engine", engine, "--time", f"{options.seconds:.0f}s"
                 )
-                done = part(words, own, options.seconds)
+                done = part([*words, "--jobs", "1"], own, options.seconds)
                 what = "a question in one session" if engine == "fast" else "a new session and a question"
                 title = f"{name}, {engine} engine, {done.cases} cases of {options.campaign}"
                 print(table(title, [Rate(what, base[engine]), Rate("cases", done.rate)], against=what))

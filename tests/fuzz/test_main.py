@@ -22,7 +22,9 @@ from xml.etree.ElementTree import parse
 import pytest
 from scapy.utils import RawPcapNgReader
 
+from conformance.config import RunConfig
 from conformance.errors import NodeDidNotStart, NotApplicable, UsageError
+from conformance.nodes import node_of
 from conformance.nodes.places import free_port
 from fuzz import campaigns
 from fuzz.__main__ import _parser, main
@@ -30,7 +32,7 @@ from fuzz.campaigns import Campaign, Setting
 from fuzz.campaigns.messages import main_forms
 from fuzz.campaigns.placing import Stated
 from fuzz.cases import Source
-from fuzz.commands.run import campaigns_of, command, node_named
+from fuzz.commands.run import MOST_JOBS, campaigns_of, command, jobs_for, node_named
 from fuzz.findings import FINDING, FOLDER, OPEN, README, SCRIPT, WITNESS, open_folder
 from fuzz.interrupts import Interrupts
 from fuzz.oracles import ORACLES
@@ -291,6 +293,31 @@ def test_node_is_the_real_one_unless_another_is_named(words: list[str], node: st
     assert node_named(_parser().parse_args(["run", "pushes", *words])) == node
 
 
+@pytest.mark.parametrize(
+    ("words", "cores", "jobs"),
+    [
+        ([], 2, 2),
+        ([], 1, 1),
+        ([], 64, MOST_JOBS),
+        (["--node", "ref", "--time", "9s"], 2, 2),
+        (["--engine", "boofuzz"], 2, 2),
+        (["--jobs", "3"], 2, 3),
+        (["--cases", "9"], 2, 1),
+        (["--engine", "boofuzz", "--web"], 2, 1),
+        (["--engine", "boofuzz", "--boofuzz-db", "cases.db"], 2, 1),
+        (["--node", "cmd:node {locator}"], 2, 1),
+        (["--node", "tcp/127.0.0.1:7447"], 2, 1),
+    ],
+)
+def test_each_core_plays_unless_that_may_change_what_is_played_or_harm(
+    words: list[str], cores: int, jobs: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    options = _parser().parse_args(["run", "pushes", *words])
+    named = node_named(options)
+    assert jobs_for(options, node_of(RunConfig(node=named, run_dir=tmp_path, run_id="r", seed=1))) == jobs
+
+
 def test_boofuzz_is_refused_what_it_cannot_have(
     tmp_path: Path, node: str, capsys: pytest.CaptureFixture[str], elsewhere: Path
 ) -> None:
@@ -365,9 +392,10 @@ def test_client_is_fuzzed_and_its_finding_repeats_without_the_fuzzer(elsewhere: 
 
 
 def test_fewer_cases_than_processes_are_played_and_gone_on_with(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "fuzz", "run", "session", "--node", "ref", "--jobs", "2"]
-    for cases in ("1", "4"):
-        words_ = ["--cases", cases, "--resume", "--run-dir", str(tmp_path / "run")]
+    argv = [sys.executable, "-m", "fuzz", "run", "session", "--node", "ref"]
+    # How many they are need not be said again.
+    for cases, jobs in (("1", ["--jobs", "2"]), ("4", [])):
+        words_ = ["--cases", cases, *jobs, "--resume", "--run-dir", str(tmp_path / "run")]
         done = subprocess.run([*argv, *words_], cwd=ROOT, capture_output=True, text=True, check=False)
         assert (done.returncode, "findings: nothing new" in done.stdout) == (0, True), done.stderr
         assert len(read_rows(tmp_path / "run" / FUZZ_CASES).rows) == int(cases)

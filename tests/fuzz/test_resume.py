@@ -29,6 +29,7 @@ from fuzz.resume import (
     cut_end,
     earlier,
     findings_before,
+    jobs_of_run,
     locked,
     mend,
     postpone,
@@ -344,6 +345,7 @@ def test_number_of_processes_is_known_before_each_has_a_row(tmp_path: Path) -> N
     for jobs in (1, 3):
         with pytest.raises(UsageError, match=f"was started with --jobs 2, not {jobs}"):
             check_same(found, ["pushes"], None, jobs, folder)
+    assert [jobs_of_run(found, names, 9) for names in (["pushes"], ["new", "pushes"], ["other"])] == [2, 2, 9]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"pushes": 0}', '{"pushes": true}'])
