@@ -161,7 +161,8 @@ class Finding:
         test_fails: Its test was run and fails on the node, as it should; None when it was not run.
         also: The other node, as for ``--also``, where two answer differently; else empty.
         user: The node asks for a user and a password, which are not kept.
-        smaller: Scripts that did it while it was made smaller, the smallest last: worth a try when that is begun anew.
+        smaller: Scripts that did it in other cases, or while it was made smaller, the smallest last: worth a try before others
+            when that begins.
         captured: The try that the capture in the folder shows, what is said there, and its inode.
     """
 

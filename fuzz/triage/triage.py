@@ -29,6 +29,7 @@ from fuzz.findings import (
     TRAFFIC,
     WITNESS,
     Finding,
+    Minimised,
     NoFinding,
     drop_folder,
     folder_of,
@@ -42,6 +43,7 @@ from fuzz.oracles import DEADLY, SERVING, Harm, Objection
 from fuzz.oracles.places import in_file
 from fuzz.regression import fails_on
 from fuzz.script import Script
+from fuzz.shrink import cost_of
 from fuzz.states import State
 from fuzz.triage.attribution import ATTRIBUTE_SECONDS, RECENT, Attribution
 from fuzz.triage.confirming import CONFIRM_SECONDS, SLOW_SECONDS, Confirming, Stopped
@@ -63,6 +65,15 @@ BORNE = frozenset(
 )
 """With these a node goes on, and other harm shows all the same: where ordinary traffic is enough for one of them, it is
 not judged any more behind ``HITS`` hits."""
+
+CHANCES = 5
+"""What ended a process, and could not be laid on a case, is played again so often until it comes again."""
+
+FEW = 3
+"""A finding of so many messages is small."""
+
+HINTS = 3
+"""So many of what hits a finding are tried first when it is made smaller."""
 
 LOOKS = 3
 """A bucket of which nobody could tell which case it was is looked into again, so often, when one case surely hits it."""
@@ -171,6 +182,7 @@ class Triage:
         self._latest = math.inf
         self._small: Future[bool] | None = None
         self._large: list[Finding] = []
+        self._cramped: list[Finding] = []
         self._late: list[tuple[Open, Finding]] = []
         self._writing = threading.Lock()
         self._attribution = Attribution(lab, self.findings, self._over)
@@ -452,6 +464,7 @@ class Triage:
                 self._confirming.compare(finding, stop)
             else:
                 self.minimise(finding, self._minimising, stop)
+                self._cramped.append(finding)
         except Stopped:
             return False
         return True
@@ -730,6 +743,7 @@ class Triage:
                 # A pair of lies says nothing about which of the two did it.
                 if len(suspect.case.causes) == 1:
                     finding.causes.add(suspect.case.causes[0])
+                _hint(finding, suspect.alone)
             if finding.status == FLAKY and finding.beyond_doubt:
                 finding.status = SEEN
         self._leave_out(finding)
@@ -909,14 +923,18 @@ class Triage:
         rounds = ROUNDS if finding.harm in SLOW else 1
         try:
             with self._lab.waiting_for(finding.harm, finding.place):
-                tried = self._lab.play(finding.script, rounds=rounds, seconds=SLOW_SECONDS)
-                if finding.tried is not None:
-                    # Met again meanwhile, and laid on a case.
-                    return
-                if comes_again(finding, tried):
-                    finding.shown_by(tried)
-                    see(finding, tried, self._latest)
-                    return
+                # What kills takes no time to be seen, and may take some luck.
+                for plays in range(1, 1 + (CHANCES if finding.harm in DEADLY else 1)):
+                    tried = self._lab.play(finding.script, rounds=rounds, seconds=SLOW_SECONDS)
+                    if finding.tried is not None:
+                        # Met again meanwhile, and laid on a case.
+                        return
+                    if comes_again(finding, tried):
+                        finding.shown_by(tried)
+                        if plays > 1:
+                            finding.notes.append(f"It took {plays} fresh nodes until it came again.")
+                        see(finding, tried, self._latest)
+                        return
         except HarnessError as error:
             if not any(str(error) in note for note in finding.notes):
                 finding.notes.append(f"Could not be played on a fresh node: {error}")
@@ -1111,6 +1129,18 @@ class Triage:
         self._save(finding)
         self._prove(finding)
 
+    def _go_on_with(self, finding: Finding, seconds: float) -> None:
+        """Makes a finding smaller still, for which there was not enough of the processors beside the campaign."""
+        before = finding.minimised
+        if finding not in self._cramped or before is None or before.done or finding.script.sends <= FEW:
+            return
+        finding.minimised = None
+        try:
+            self.minimise(finding, seconds)
+        finally:
+            _add_effort(finding, before)
+            self._save(finding)
+
     def _to_compare(self, finding: Finding) -> bool:
         """Tells whether nobody has seen yet whether two fresh nodes differ as two that were used did."""
         return finding.harm is Harm.DIFFERS and not finding.confirmed[1] and self._lab.compares
@@ -1145,6 +1175,7 @@ class Triage:
                 if self.findings.get(finding.bucket) is not finding:
                     continue
             self.minimise(finding, seconds)
+            self._go_on_with(finding, seconds)
             self._prove(finding)
             self._merge(finding)
         for finding in findings:
@@ -1188,6 +1219,18 @@ def _emptied(finding: Finding, other: str, why: str) -> Finding:
     finding.status, finding.path = FLAKY, None
     finding.detail = f"the same as {other}: {why}"
     return finding
+
+
+def _add_effort(finding: Finding, before: Minimised) -> None:
+    """Counts what was done to make a finding smaller when it began for the first time."""
+    now = finding.minimised or replace(before, seconds=0.0, tries=0)
+    finding.minimised = replace(now, seconds=before.seconds + now.seconds, tries=before.tries + now.tries)
+
+
+def _hint(finding: Finding, script: Script) -> None:
+    """Keeps what has hit a finding, to be tried first when it is made smaller; some, and only what is smaller than it is."""
+    if finding.minimised is None and cost_of(script) < cost_of(finding.script):
+        finding.smaller = sorted([*finding.smaller, script], key=cost_of, reverse=True)[-HINTS:]
 
 
 def _gravity(finding: Finding) -> int:

@@ -55,7 +55,7 @@ from fuzz.triage import (
     names_in,
     triage,
 )
-from fuzz.triage.smaller import _same_kind
+from fuzz.triage.smaller import _same_kind, minimise
 from scapy_layers.batch import contents, prefixed
 from scapy_layers.codes import InterestMode, Kind
 from scapy_layers.data import Put, Query
@@ -715,6 +715,35 @@ def test_findings_are_made_smaller_while_nothing_else_is_to_be_looked_into(run: 
         assert not made._large
 
 
+@pytest.mark.parametrize(("beside", "times"), [(1e-9, 2), (AMPLE, 1)])
+def test_what_there_was_too_little_for_beside_the_campaign_is_made_smaller_behind_it(
+    run: Path, monkeypatch: pytest.MonkeyPatch, beside: float, times: int
+) -> None:
+    made_smaller: list[float] = []
+
+    def noted(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool]) -> None:
+        made_smaller.append(seconds)
+        minimise(lab, finding, seconds, stop)
+
+    monkeypatch.setattr(triage, "minimise", noted)
+    with triage_of(run, on(b"bad", STALL), minimising=beside) as made:
+        made.take(STALL, [in_much(1, b"a bad one")], AMPLE)
+        while not made_smaller:
+            made.collect(wait=True)
+        made.finish(AMPLE)
+        (finding,) = made.findings.values()
+        assert finding.minimised is not None
+        assert finding.script.sends == (21 if times == 2 else 1)
+        before = finding.minimised
+        made.minimise_all(AMPLE, lambda *_: None)
+        assert finding.script.sends == 1
+        assert finding.minimised.done
+        assert len(made_smaller) == times
+        assert finding.minimised.tries >= before.tries
+        assert finding.path is not None
+        assert Finding.load(finding.path).script.sends == 1
+
+
 def test_a_new_objection_comes_before_making_smaller(run: Path) -> None:
     fault = Slowly(lambda heard: STALL if any(b"bad" in one for one in heard) else None)
     fault.let.set()
@@ -818,6 +847,38 @@ def test_what_shows_when_it_is_played_once_more_is_seen_again_as_often_as_anythi
         assert (finding.status, finding.confirmed, finding.in_vain) == (CONFIRMED, (3, 3), False)
         assert finding.path is not None
         assert "fails as long as the fault is there" in (finding.path / README).read_text()
+
+
+@pytest.mark.parametrize(
+    ("objection", "lucky", "confirmed"), [(CRASH, 5, True), (CRASH, 6, False), (STALL, 2, False)]
+)
+def test_what_ends_a_process_is_given_some_chances_to_come_again(
+    run: Path, monkeypatch: pytest.MonkeyPatch, objection: Objection, lucky: int, confirmed: bool
+) -> None:
+    monkeypatch.setattr("fuzz.triage.triage.fails_on", lambda *_: None)
+    with triage_of(run, never) as made:
+        made.take(objection, others(2), AMPLE)
+        # Nobody was found for it.
+        while not made.findings:
+            made.collect(wait=True)
+        made.finish(0)
+        (finding,) = made.findings.values()
+        plays: list[Script] = []
+        play = Lab.play
+
+        def rarely(lab: Lab, script: Script, **how: Any) -> Tried:
+            plays.append(script)
+            tried = play(lab, script, **how)
+            if len(plays) >= lucky:
+                tried.objection = objection
+            return tried
+
+        monkeypatch.setattr(Lab, "play", rarely)
+        finding.vain = None
+        made.minimise_all(0, lambda *_: None)
+        assert (finding.status == CONFIRMED) is confirmed
+        assert len(plays) == (lucky + 2 if confirmed else 5 if objection is CRASH else 1)
+        assert finding.notes == (["It took 5 fresh nodes until it came again."] if confirmed else [])
 
 
 def test_what_takes_long_is_played_again_and_again_in_vain(
@@ -1647,6 +1708,36 @@ def test_what_was_made_smaller_before_something_else_came_up_is_not_lost(run: Pa
         made.minimise(other, AMPLE)
         assert other.script == finding.script
         assert again < made._lab.tries - before
+
+
+def test_smallest_of_the_cases_that_hit_it_is_tried_first(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[Script] = []
+    play = Lab.play
+
+    def noted(lab: Lab, script: Script, **how: Any) -> Tried:
+        played.append(script)
+        return play(lab, script, **how)
+
+    hits = [
+        suspect(2, b"a bad one among some"),
+        suspect(3, b"and as bad a one, longer"),
+        suspect(4, b"a bad one"),
+    ]
+    hits += [in_much(5, b"bad"), suspect(6, b"a bad one of a kind"), suspect(7, b"any bad one of them")]
+    with triage_of(run, on(b"bad")) as made:
+        finding = made.found(CRASH, [in_much(1, b"a bad one")])
+        for hit in hits:
+            assert made.found(CRASH, [hit]) is finding
+        assert [script.size for script in finding.smaller] == sorted(
+            (hits[index].alone.size for index in (2, 4, 5)), reverse=True
+        )
+        monkeypatch.setattr(Lab, "play", noted)
+        made.minimise(finding, AMPLE)
+        assert played[0] == hits[2].alone
+        assert finding.script.size == len(b"bad")
+        # Nothing is left to be made smaller.
+        assert made.found(CRASH, [suspect(8, b"bad")]) is finding
+        assert not finding.smaller
 
 
 def test_a_smaller_case_stays_the_same_fault(run: Path) -> None:
