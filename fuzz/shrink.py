@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -31,6 +31,9 @@ ZEROED = 64
 
 EACH = 32
 """Values that are no longer are made shorter by one byte, too."""
+
+MANY = 8
+"""Of so many messages and more the ends are left out first."""
 
 RELIABLE, MORE, EXTENDED = 0x20, 0x40, 0x80
 """Flags of FRAME and FRAGMENT."""
@@ -114,6 +117,7 @@ class _Shrinker:
             while before is not result.script:
                 before = result.script
                 self._until_none(_only_one)
+                self._ends()
                 self._messages()
                 for phase in (_whole, *phases):
                     self._until_none(phase)
@@ -146,6 +150,32 @@ class _Shrinker:
         while found:
             found = any(self._try(script) for script in candidates(self._result.script))
 
+    def _ends(self) -> None:
+        """Leaves out, by halves, what is behind the message that does it and before the first that it needs, then all between.
+
+        Of the hundreds that a campaign leaves mostly two are needed.
+        """
+        script = self._result.script
+        first, last = 0, sum(step.do is Do.SEND for step in script.steps)
+        if last < MANY:
+            return
+        too_late = last
+        while too_late - first > 1:
+            middle = (first + too_late) // 2
+            if self._try(_those_of(script, range(middle, last))):
+                first = middle
+            else:
+                too_late = middle
+        # Mostly it is the very last one.
+        too_few, middle = first, last - 1
+        while last - too_few > 1:
+            if self._try(_those_of(script, range(first, middle))):
+                last = middle
+            else:
+                too_few = middle
+            middle = (last + too_few) // 2
+        self._try(_those_of(script, (first, last - 1)))
+
     def _messages(self) -> None:
         """Leaves out as many steps as can be left out (ddmin): halves, quarters, ... single ones."""
         steps = list(self._result.script.steps)
@@ -163,6 +193,17 @@ class _Shrinker:
             if size == 1:
                 return
             size = max(1, size // 2)
+
+
+def _those_of(script: Script, kept: Collection[int]) -> Script:
+    """Returns a script with some of its messages, by number from 0, what follows each, and the links that they need."""
+    steps = []
+    number = -1
+    for step in script.steps:
+        number += step.do is Do.SEND
+        if step.do is Do.REACH or number in kept:
+            steps.append(step)
+    return script.with_steps(without_idle_links(steps, used=True))
 
 
 def _without(before: list[Step], left: list[Step], behind: list[Step]) -> Iterator[list[Step]]:

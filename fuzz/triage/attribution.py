@@ -70,6 +70,7 @@ class Attribution:
             return self._waited(objection, suspects, deadline)
         found = (
             self._first(objection, self._likeliest(suspects), until)
+            or self._handed_on(objection, suspects[-RECENT:], until)
             or self._familiar(objection, [*before, *suspects], until)
             or self._first(objection, self._less_likely(suspects), until)
         )
@@ -125,6 +126,21 @@ class Attribution:
             shown = pairs[: met[0] + 1][-LATE:] if met is not None else []
             found = self._first(objection, ((pair, joined(pair)) for pair in reversed(shown)), until, LINGER)
         return found or self._first(objection, iter([(before, joined(before))]), until, LINGER)
+
+    def _handed_on(self, objection: Objection, suspects: Group, until: float) -> tuple[Group, Tried] | None:
+        """Tries cases with somebody who listens, all at once, and if that shows it one by one, the last one first.
+
+        Who wanted what ended the process may have been a session that was begun long before.
+        """
+        together = joined(suspects)
+        if objection.harm not in DEADLY or attended(together) == together:
+            return None
+        shown = self._first(objection, iter([(suspects, attended(together))]), until)
+        if shown is None:
+            return None
+        each = (((one,), attended(one.as_sent)) for one in reversed(suspects))
+        # What is called by its place needs no case.
+        return self._first(objection, each, until) or (shown if is_placed(objection) else None)
 
     def _familiar(self, objection: Objection, suspects: Group, until: float) -> tuple[Group, Tried] | None:
         """Tries those of many suspects that are about a message of which a process is known to die as this one did.

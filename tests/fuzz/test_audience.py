@@ -73,6 +73,18 @@ def test_what_kills_a_node_when_it_hands_it_on_is_laid_on_the_case_that_was_hand
             assert {step.link for step in finding.script.steps} == {LINK, "a"}
 
 
+def test_the_last_case_is_handed_on_before_all_others_are_played(tmp_path: Path) -> None:
+    config = replace(config_in(tmp_path / "run"), time_scale=0.3)
+    suspects = [*(case(number, b"good") for number in range(1, 100)), case(100, b"bad")]
+    with Lab(config, HandingOn()) as lab:
+        finding = Triage(config, HandingOn(), lab).found(
+            Objection("process", Harm.CRASH, "", "it died"), suspects
+        )
+        assert (finding.case, finding.confirmed) == (100, (3, 3))
+        # Alone, with others handed on, alone handed on, that twice more, and whether it needs a case at all.
+        assert lab.tries == 6
+
+
 @pytest.mark.parametrize("state", [State.CONNECTED, State.ACCEPTED, State.SCOUTING, State.COMPRESSED])
 def test_only_to_sessions_that_we_begin_somebody_listens(state: State) -> None:
     script = Script((reach(state, "a"), pushes(b"x")))

@@ -74,6 +74,32 @@ def test_what_only_two_messages_bring_about_keeps_both_in_order() -> None:
     assert [data for data in sent(result.script) if data] in ([b"\x98", b"\x99"], [b"\x98\x99"])
 
 
+@pytest.mark.parametrize(("first", "last"), [(0, 399), (7, 8), (150, 330), (398, 399), (0, 1)])
+def test_two_messages_of_hundreds_are_found_in_few_tries(first: int, last: int) -> None:
+    def harms(script: Script) -> bool:
+        tries.append(script)
+        said = b"".join(sent(script))
+        at = said.find(b"the first")
+        return at >= 0 and b"the last" in said[at:]
+
+    steps: list[Step] = []
+    for number in range(400):
+        link = f"l{number // 3}"
+        if not number % 3:
+            steps.append(reach(State.OPEN, link))
+        data = {first: b"the first", last: b"the last"}.get(number, b"another")
+        steps += [frame(push(data=data), link=link), Step(Do.SETTLE, link)]
+        if number % 3 == 2:
+            steps.append(Step(Do.CLOSE, link))
+    tries: list[Script] = []
+    shrunk(Script(tuple(steps)), harms, 600)
+    few = next(number for number, script in enumerate(tries, 1) if script.sends <= 2 and harms(script))
+    # Three alone, twice nine halves, whether it is the last, and both.
+    assert few <= 3 + 2 * 9 + 1 + 1
+    if last == 399:
+        assert few <= 3 + 9 + 1 + 1
+
+
 def test_what_was_sent_in_fragments_is_sent_in_one_piece_where_that_is_enough() -> None:
     def fragment(more: int, *inside: bytes) -> Step:
         return send("size", bytes(Fragment(R=1, M=more, sn=0))[:1], "sn", *inside)
