@@ -670,7 +670,7 @@ def readme_of(finding: Finding) -> str:
         f"| mutation of the first case | {_one_line(finding.mutation) or '(none)'} |",
         f"| campaign | {finding.campaign}, case {finding.case or 'unknown'}, seed {finding.seed} |",
         f"| cases like it | {finding.before + finding.hits}, plus {finding.masked} skipped because of it |",
-        f"| on fresh nodes | {f'{hits} of {tries}' if tries else 'once, in vain' if finding.in_vain else 'not retried'} |",
+        f"| on fresh nodes | {f'{hits} of {tries}' if tries else 'in vain' if finding.in_vain else 'not retried'} |",
         f"| minimised | {_shrunk(finding)} |",
     ]
     if finding.known:

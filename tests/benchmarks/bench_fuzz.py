@@ -230,6 +230,7 @@ def main() -> None:
         "--cases", type=int, default=3000, help="for the comparison of two runs with one seed"
     )
     options = parser.parse_args()
+    cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as temporary:
         for number, name in enumerate(options.nodes):
             folder = Path(temporary) / str(number)
@@ -239,17 +240,21 @@ def main() -> None:
                 looks = oracles(stage)
                 again = restarts(stage) if stage.node.owned else "not ours"
             for engine in ENGINES:
-                own = folder / engine
-                words = command(
-                    options.campaign, name, own, 1, "--engine", engine, "--time", f"{options.seconds:.0f}s"
-                )
-                done = part([*words, "--jobs", "1"], own, options.seconds)
+                parts = {}
+                for jobs in (1, cores):
+                    own = folder / f"{engine}-{jobs}"
+                    how = ["--engine", engine, "--time", f"{options.seconds:.0f}s", "--jobs", str(jobs)]
+                    words = command(options.campaign, name, own, 1, *how)
+                    parts[jobs] = part(words, own, options.seconds)
+                done = parts[1]
+                rates = [
+                    Rate(f"cases, {jobs} process{'es' * (jobs > 1)}", one.rate) for jobs, one in parts.items()
+                ]
                 what = "a question in one session" if engine == "fast" else "a new session and a question"
                 title = f"{name}, {engine} engine, {done.cases} cases of {options.campaign}"
-                print(table(title, [Rate(what, base[engine]), Rate("cases", done.rate)], against=what))
+                print(table(title, [Rate(what, base[engine]), *rates], against=what))
                 print(f"  memory at each quarter: {', '.join(f'{held:.0f} MiB' for held in done.held)}")
                 if all(done.cpu):
-                    cores = len(os.sched_getaffinity(0))
                     ours, theirs = done.cpu
                     print(
                         f"  a case takes {ours * 1e6:.0f} us of a core in the harness and {theirs * 1e6:.0f} in the nodes: at "
