@@ -1229,7 +1229,7 @@ def _add_effort(finding: Finding, before: Minimised) -> None:
 
 def _hint(finding: Finding, script: Script) -> None:
     """Keeps what has hit a finding, to be tried first when it is made smaller; some, and only what is smaller than it is."""
-    if finding.minimised is None and cost_of(script) < cost_of(finding.script):
+    if cost_of(script) < cost_of(finding.script):
         finding.smaller = sorted([*finding.smaller, script], key=cost_of, reverse=True)[-HINTS:]
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from fuzz.oracles import Harm, Objection
 from fuzz.script import Do, Script, Step
 from fuzz.states import State
 from fuzz.triage import Suspect, Triage
+from fuzz.triage.attribution import Attribution
 from scapy_layers.batch import contents
 from scapy_layers.data import Put
 from scapy_layers.network import Push
@@ -83,6 +85,36 @@ def test_the_last_case_is_handed_on_before_all_others_are_played(tmp_path: Path)
         assert (finding.case, finding.confirmed) == (100, (3, 3))
         # Alone, with others handed on, alone handed on, that twice more, and whether it needs a case at all.
         assert lab.tries == 6
+
+
+class WantingTwo(HandingOn):
+    """It takes two that are handed on."""
+
+    def _takes(self, batch: bytes) -> str:
+        self._bad |= {word for word in (b"bad", b"worse") if word in batch}
+        self._wanted |= b"**" in batch
+        return "die" if self._wanted and len(self._bad) == 2 else ""
+
+    def start(self) -> None:
+        self._bad: set[bytes] = set()
+        super().start()
+
+    def variant(self, **config: object) -> HandingOn:  # noqa: ARG002
+        return WantingTwo()
+
+
+def test_what_only_several_that_are_handed_on_do_is_not_laid_on_the_last_of_them(tmp_path: Path) -> None:
+    config = replace(config_in(tmp_path / "run"), time_scale=0.3)
+    suspects = [case(1, b"bad"), case(2, b"worse"), case(3, b"good")]
+    with Lab(config, WantingTwo()) as lab:
+        finding = Triage(config, WantingTwo(), lab).found(
+            Objection("process", Harm.CRASH, "", "it died"), suspects
+        )
+        assert finding.message == ""
+    # What says where it failed needs no case.
+    with Lab(config, WantingTwo()) as lab:
+        placed = Objection("process", Harm.CRASH, "src/a.rs:3", "it died")
+        assert Attribution(lab, {}, lambda _: False).culprit(placed, suspects, math.inf) is not None
 
 
 @pytest.mark.parametrize("state", [State.CONNECTED, State.ACCEPTED, State.SCOUTING, State.COMPRESSED])

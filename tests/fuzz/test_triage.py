@@ -27,6 +27,7 @@ from fuzz.findings import (
     TEST,
     TRAFFIC,
     Finding,
+    Minimised,
     left_open,
     readme_of,
     unfinished,
@@ -734,14 +735,27 @@ def test_what_there_was_too_little_for_beside_the_campaign_is_made_smaller_behin
         (finding,) = made.findings.values()
         assert finding.minimised is not None
         assert finding.script.sends == (21 if times == 2 else 1)
-        before = finding.minimised
         made.minimise_all(AMPLE, lambda *_: None)
         assert finding.script.sends == 1
         assert finding.minimised.done
         assert len(made_smaller) == times
-        assert finding.minimised.tries >= before.tries
         assert finding.path is not None
         assert Finding.load(finding.path).script.sends == 1
+
+
+def test_effort_of_both_times_counts_and_none_is_lost_when_the_second_fails(run: Path) -> None:
+    with triage_of(run, on(b"bad")) as made:
+        finding = made.found(CRASH, [in_much(1, b"a bad one")])
+        before = Minimised(21, 200, 3.5, 7, done=False)
+        for now, seconds, tries, done in (
+            (Minimised(9, 90, 1.5, 2, done=True), 5.0, 9, True),
+            (None, 3.5, 7, False),
+        ):
+            finding.minimised = now
+            triage._add_effort(finding, before)
+            assert finding.minimised is not None
+            assert (finding.minimised.seconds, finding.minimised.tries) == (seconds, tries)
+            assert finding.minimised.done is done
 
 
 def test_a_new_objection_comes_before_making_smaller(run: Path) -> None:
