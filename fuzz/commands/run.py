@@ -134,7 +134,7 @@ def add_run(commands: Any) -> None:
         metavar="N",
         type=jobs_of,
         help="number of parallel processes, each with its own node (default: one per core, at most "
-        f"{MOST_JOBS}, against pypi or ref; 1 with --cases or --web, and against other nodes)",
+        f"{MOST_JOBS}, against pypi or ref; 1 with --cases, --web or --boofuzz-db, and against other nodes)",
     )
     much.add_argument("--rate", metavar="N", type=rate_of, help="maximum number of cases per second")
     much.add_argument(

@@ -1223,7 +1223,9 @@ def _emptied(finding: Finding, other: str, why: str) -> Finding:
 
 def _add_effort(finding: Finding, before: Minimised) -> None:
     """Counts what was done to make a finding smaller when it began for the first time."""
-    now = finding.minimised or replace(before, seconds=0.0, tries=0)
+    # Where it was broken off, something smaller may have been confirmed by then.
+    left = finding.script
+    now = finding.minimised or replace(before, messages=left.sends, size=left.size, seconds=0.0, tries=0)
     finding.minimised = replace(now, seconds=before.seconds + now.seconds, tries=before.tries + now.tries)
 
 

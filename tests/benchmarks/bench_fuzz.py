@@ -241,7 +241,7 @@ def main() -> None:
                 again = restarts(stage) if stage.node.owned else "not ours"
             for engine in ENGINES:
                 parts = {}
-                for jobs in (1, cores):
+                for jobs in sorted({1, cores}):
                     own = folder / f"{engine}-{jobs}"
                     how = ["--engine", engine, "--time", f"{options.seconds:.0f}s", "--jobs", str(jobs)]
                     words = command(options.campaign, name, own, 1, *how)

@@ -746,7 +746,7 @@ def test_what_there_was_too_little_for_beside_the_campaign_is_made_smaller_behin
 def test_effort_of_both_times_counts_and_none_is_lost_when_the_second_fails(run: Path) -> None:
     with triage_of(run, on(b"bad")) as made:
         finding = made.found(CRASH, [in_much(1, b"a bad one")])
-        before = Minimised(21, 200, 3.5, 7, done=False)
+        before = Minimised(40, 900, 3.5, 7, done=False)
         for now, seconds, tries, done in (
             (Minimised(9, 90, 1.5, 2, done=True), 5.0, 9, True),
             (None, 3.5, 7, False),
@@ -756,6 +756,10 @@ def test_effort_of_both_times_counts_and_none_is_lost_when_the_second_fails(run:
             assert finding.minimised is not None
             assert (finding.minimised.seconds, finding.minimised.tries) == (seconds, tries)
             assert finding.minimised.done is done
+        # What is left is that of the script as it is.
+        left = finding.minimised
+        assert left is not None
+        assert (left.messages, left.size) == (finding.script.sends, finding.script.size)
 
 
 def test_a_new_objection_comes_before_making_smaller(run: Path) -> None:
