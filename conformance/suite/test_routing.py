@@ -14,6 +14,7 @@ from conformance.suite.common import (
     declare,
     describe,
     inquiry,
+    leave,
     listed,
     pair,
     question,
@@ -132,6 +133,33 @@ def test_late_joiner_has_the_same_picture(tester: Tester, joins: int) -> None:
     missing, stale = listed(sorted(wanted - picture)), listed(sorted(picture - wanted))
     words = f"{len(wanted - picture)} missing, {len(picture - wanted)} stale"
     check(picture == wanted, "what is declared, and nothing else", words, f"missing {missing}; stale {stale}")
+
+
+@req("ZN-RTE-025")
+@KINDS
+@pytest.mark.parametrize("goodbye", [False, True], ids=["undeclared", "CLOSE"])
+def test_nothing_is_left_when_a_session_takes_back_what_another_did_before(
+    tester: Tester, kind: str, goodbye: bool
+) -> None:
+    made, gone = (body.shape().name for body in DECLARATIONS[kind])
+    told = watcher(tester)
+    told.ask()
+    told.snapshot()
+    other = tester.session()
+    theirs = [declare(other, kind, told.at(key)) for key in ("a", "control")]
+    told.expect(f"{made} a", f"{made} control")
+    ours = declare(told.end, kind, told.at("a"))
+    if goodbye:
+        leave(other)
+    else:
+        for number in theirs:
+            undeclare(other, kind, number)
+    # Only this shows that the node has noticed the end of another link.
+    told.until(f"{gone} control")
+    undeclare(told.end, kind, ours)
+    said = [seen.message for seen in told.end.inbox if isinstance(seen.message, Declare)]
+    left = told.picture(said)
+    check(not left, "nothing is left", listed(sorted(left)))
 
 
 # Publications ---------------------------------------------------------------------------------------

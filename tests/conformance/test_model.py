@@ -8,8 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hypothesis.errors import FlakyFailure, FlakyReplay
+
+from conformance.errors import Unmet
 from conformance.nodes.ref import RefNode
 from conformance.suite.model import Entity, Model, Participant
+from conformance.suite.test_model import first_of
 from conformance.tester import Script, Tester, play
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +48,12 @@ def test_query_reaches_others_with_a_fitting_queryable() -> None:
 def test_listener_is_told_of_what_others_declared() -> None:
     assert model().told("b") == {("subscribers", "t/*"), ("queryables", "t/**"), ("tokens", "t/x")}
     assert model().own("c") == {("tokens", "t/x")}
+
+
+def test_what_did_not_come_again_is_told_as_it_was_seen_first() -> None:
+    unmet = Unmet("nothing", "told of tokens a")
+    assert first_of(FlakyFailure("unreliable", [unmet])) == str(unmet)
+    assert first_of(FlakyReplay("other steps the second time")) == "other steps the second time"
 
 
 def test_wrong_node_leaves_a_short_script_that_shows_it_again(tmp_path: Path) -> None:
