@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from scapy_layers.codes import QueryTarget
 from scapy_layers.keyexpr import intersects
 
 KINDS = ("subscribers", "queryables", "tokens")
@@ -34,11 +35,27 @@ class Participant:
 
     Attributes:
         entities: What it declared, by entity id.
+        aliases: Key expressions that it gave a number, by that number.
         asked: It has an interest in everything, now and later.
     """
 
     entities: dict[int, Entity] = field(default_factory=dict)
+    aliases: dict[int, str] = field(default_factory=dict)
     asked: bool = False
+
+    def written(self, key: str, choice: int | None) -> tuple[int, str]:
+        """Returns a key as it can be said: number of an alias, 0 for none, and what stands behind it.
+
+        Args:
+            key: Key expression.
+            choice: Which of the aliases that fit is used, counted round; none is when None.
+        """
+        fitting = [
+            (number, key.removeprefix(alias))
+            for number, alias in self.aliases.items()
+            if key == alias or key.startswith(f"{alias}/")
+        ]
+        return (0, key) if choice is None or not fitting else fitting[choice % len(fitting)]
 
 
 class Model:
@@ -55,16 +72,20 @@ class Model:
         """Returns the sessions that get a publication, each once: those with a fitting subscriber but the source."""
         return {name for name, _ in self._fitting("subscribers", publisher, key)}
 
-    def asked(self, asker: str, key: str, *, complete: bool) -> set[str]:
-        """Returns the sessions that are asked a query whose target is All, or AllComplete.
-
-        Args:
-            asker: Whose query it is.
-            key: Of the query.
-            complete: The target is AllComplete.
-        """
+    def asked(self, asker: str, key: str, target: QueryTarget) -> list[set[str]]:
+        """Returns who may be asked a query, each once: the sets of sessions that its target allows."""
         found = self._fitting("queryables", asker, key)
-        return {name for name, entity in found if entity.complete or not complete}
+        fitting = {name for name, _ in found}
+        complete = {name for name, entity in found if entity.complete}
+        match target:
+            case QueryTarget.ALL_COMPLETE:
+                return [complete]
+            case QueryTarget.BEST_MATCHING if complete:
+                return [{name} for name in sorted(complete)]
+            case QueryTarget.BEST_MATCHING:
+                # The page has one asked; real nodes ask all of them then.
+                return [fitting, *({name} for name in sorted(fitting))]
+        return [fitting]
 
     def told(self, listener: str) -> set[tuple[str, str]]:
         """Returns kind and key of all that the others have declared: what a session that asked has been told."""

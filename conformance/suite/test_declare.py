@@ -293,6 +293,23 @@ def test_undeclared_alias_leads_nowhere(tester: Tester) -> None:
     check("PUT a=1" not in seen, "nothing under the alias that was taken back", listed(seen))
 
 
+@req("ZN-DCL-103")
+@KINDS
+def test_node_no_longer_uses_an_alias_that_was_taken_back(tester: Tester, kind: str) -> None:
+    made, _ = names(kind)
+    told = watcher(tester)
+    told.ask(**ALL_KINDS)
+    told.snapshot()
+    other = tester.session()
+    # Something else under the key lets the node keep what it knows of it.
+    declare(other, "tokens" if kind == "subscribers" else "subscribers", told.at("a"))
+    told.end.declare_alias(7, told.at("a"))
+    told.end.post(Declare(body=UndeclareKeyExpr(key_id=7)))
+    told.told()
+    declare(other, kind, told.at("a"))
+    told.expect(f"{made} a")
+
+
 @req("ZN-DCL-102")
 @KINDS
 def test_alias_serves_in_declarations(tester: Tester, kind: str) -> None:

@@ -15,6 +15,7 @@ from conformance.nodes.ref import RefNode
 from conformance.suite.model import Entity, Model, Participant
 from conformance.suite.test_model import first_of
 from conformance.tester import Script, Tester, play
+from scapy_layers.codes import QueryTarget
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,10 +40,32 @@ def test_publication_reaches_others_with_a_fitting_subscriber() -> None:
     assert model().receivers("c", "u") == set()
 
 
-def test_query_reaches_others_with_a_fitting_queryable() -> None:
-    assert model().asked("c", "t/x", complete=False) == {"a", "b"}
-    assert model().asked("c", "t/x", complete=True) == {"a"}
-    assert model().asked("a", "t/x", complete=False) == {"b"}
+def test_query_reaches_others_whom_its_target_names() -> None:
+    both = model()
+    assert both.asked("c", "t/x", QueryTarget.ALL) == [{"a", "b"}]
+    assert both.asked("a", "t/x", QueryTarget.ALL) == [{"b"}]
+    assert both.asked("c", "t/x", QueryTarget.ALL_COMPLETE) == [{"a"}]
+    assert both.asked("a", "t/x", QueryTarget.ALL_COMPLETE) == [set()]
+
+
+def test_best_is_one_of_the_complete_ones_and_one_or_all_where_none_is() -> None:
+    both = model()
+    assert both.asked("c", "t/x", QueryTarget.BEST_MATCHING) == [{"a"}]
+    both.sessions["d"] = Participant({1: Entity("queryables", "**", complete=True)})
+    assert both.asked("c", "t/x", QueryTarget.BEST_MATCHING) == [{"a"}, {"d"}]
+    assert both.asked("a", "t/x", QueryTarget.BEST_MATCHING) == [{"d"}]
+    del both.sessions["d"]
+    both.sessions["e"] = Participant({1: Entity("queryables", "t/x")})
+    assert both.asked("a", "t/x", QueryTarget.BEST_MATCHING) == [{"b", "e"}, {"b"}, {"e"}]
+
+
+def test_key_is_written_by_an_alias_that_stands_for_whole_chunks_of_it() -> None:
+    named = Participant(aliases={3: "t", 4: "t/x", 5: "t/x/y"})
+    assert named.written("t/x", None) == (0, "t/x")
+    assert [named.written("t/x", choice) for choice in range(3)] == [(3, "/x"), (4, ""), (3, "/x")]
+    assert named.written("t/xy", 0) == (3, "/xy")
+    assert named.written("t/xy", 1) == (3, "/xy")
+    assert named.written("u", 0) == (0, "u")
 
 
 def test_listener_is_told_of_what_others_declared() -> None:

@@ -8,7 +8,14 @@ from conformance.refnode.mutants.parsing import REFUSED, unknown_in, with_bits
 from conformance.refnode.mutants.registry import Bent, Memory, mutant
 from scapy_layers.codes import InterestMode
 from scapy_layers.data import Err, Put, Query, Reply
-from scapy_layers.declarations import DeclareKeyExpr, DeclareSubscriber, UndeclareKeyExpr, UndeclareSubscriber
+from scapy_layers.declarations import (
+    DeclareKeyExpr,
+    DeclareQueryable,
+    DeclareSubscriber,
+    DeclareToken,
+    UndeclareKeyExpr,
+    UndeclareSubscriber,
+)
 from scapy_layers.errors import Overlong, UnknownMessage
 from scapy_layers.extensions import Budget, NodeId, QoS, ResponderId, Timestamp
 from scapy_layers.keyexpr import is_valid
@@ -209,6 +216,21 @@ def forgets_an_alias_that_rests_on_another(message: Declare, _: Memory) -> Bent:
 def keeps_an_undeclared_alias(message: Declare, _: Memory) -> Bent:
     kept = isinstance(message.fields.get("body"), UndeclareKeyExpr)
     return b"" if kept else bytes(message.original)
+
+
+@mutant("ZN-DCL-103b", hears=Declare, of=Declare)
+def uses_an_alias_that_was_taken_back(message: Declare, memory: Memory) -> Bent:
+    named, gone = memory.setdefault("named", {}), memory.setdefault("gone", {})
+    body = message.fields.get("body")
+    if isinstance(body, DeclareKeyExpr):
+        named[body.key_id] = str(body.key_suffix)
+    elif isinstance(body, UndeclareKeyExpr):
+        gone[named.pop(body.key_id, None)] = body.key_id
+    if message.original:
+        return bytes(message.original)
+    if isinstance(body, DeclareSubscriber | DeclareQueryable | DeclareToken) and str(body.key_suffix) in gone:
+        body.key_scope, body.key_suffix, body.M = gone[str(body.key_suffix)], None, 0
+    return message
 
 
 @mutant("ZN-DCL-104", hears=Push)
