@@ -343,6 +343,26 @@ def test_target_chooses_the_queryables(tester: Tester, target: QueryTarget) -> N
             check(sum(seen) == 1, "one query in all", words)
 
 
+@req("ZN-RTE-027")
+@pytest.mark.parametrize(("count", "gone"), [(1, 0), (2, 0), (2, 1)], ids=["only", "first", "second"])
+def test_query_goes_only_where_a_queryable_is_left(tester: Tester, count: int, gone: int) -> None:
+    both = inquiry(tester, queryables=0)
+    ends = [tester.session() for _ in range(count)]
+    numbers = [declare(end, "queryables", both.at("a")) for end in ends]
+    for end in ends:
+        end.declare_queryable(both.at("a/control"))
+
+    def expect_queries(*wanted: int) -> None:
+        said = [Target(target=QueryTarget.ALL)]
+        asked = who_is_asked(ends, both.asker, both.at("a"), extensions=said, body=both.request().body)
+        words = [listed([str(number) for number in numbers]) for numbers in (wanted, asked)]
+        check(asked == [*wanted], f"{words[0]} queries", words[1])
+
+    expect_queries(*[1] * count)
+    undeclare(ends[gone], "queryables", numbers[gone])
+    expect_queries(*(int(place != gone) for place in range(count)))
+
+
 @req("ZN-RTE-017")
 @pytest.mark.parametrize("swapped", [False, True], ids=["a", "b"])
 def test_reply_goes_to_the_session_that_asked(tester: Tester, swapped: bool) -> None:

@@ -8,12 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hypothesis.errors import FlakyFailure, FlakyReplay
-
-from conformance.errors import Unmet
 from conformance.nodes.ref import RefNode
 from conformance.suite.model import Entity, Model, Participant
-from conformance.suite.test_model import first_of
+from conformance.suite.test_model import ARGUMENTS, TRIES, Steps, drawn, shortened
 from conformance.tester import Script, Tester, play
 from scapy_layers.codes import QueryTarget
 
@@ -40,23 +37,43 @@ def test_publication_reaches_others_with_a_fitting_subscriber() -> None:
     assert model().receivers("c", "u") == set()
 
 
+def asked(made: Model, asker: str, target: QueryTarget) -> list[tuple[str, str]]:
+    """Returns who must and who may be asked a query for t/x, as words."""
+    return [("".join(sorted(must)), "".join(sorted(may))) for must, may in made.asked(asker, "t/x", target)]
+
+
 def test_query_reaches_others_whom_its_target_names() -> None:
-    both = model()
-    assert both.asked("c", "t/x", QueryTarget.ALL) == [{"a", "b"}]
-    assert both.asked("a", "t/x", QueryTarget.ALL) == [{"b"}]
-    assert both.asked("c", "t/x", QueryTarget.ALL_COMPLETE) == [{"a"}]
-    assert both.asked("a", "t/x", QueryTarget.ALL_COMPLETE) == [set()]
+    assert asked(model(), "c", QueryTarget.ALL) == [("ab", "ab")]
+    assert asked(model(), "a", QueryTarget.ALL) == [("b", "b")]
+    assert asked(model(), "c", QueryTarget.ALL_COMPLETE) == [("a", "a")]
+    assert asked(model(), "a", QueryTarget.ALL_COMPLETE) == [("", "")]
 
 
 def test_best_is_one_of_the_complete_ones_and_one_or_all_where_none_is() -> None:
     both = model()
-    assert both.asked("c", "t/x", QueryTarget.BEST_MATCHING) == [{"a"}]
+    assert asked(both, "c", QueryTarget.BEST_MATCHING) == [("a", "a")]
     both.sessions["d"] = Participant({1: Entity("queryables", "**", complete=True)})
-    assert both.asked("c", "t/x", QueryTarget.BEST_MATCHING) == [{"a"}, {"d"}]
-    assert both.asked("a", "t/x", QueryTarget.BEST_MATCHING) == [{"d"}]
+    assert asked(both, "c", QueryTarget.BEST_MATCHING) == [("a", "a"), ("d", "d")]
+    assert asked(both, "a", QueryTarget.BEST_MATCHING) == [("d", "d")]
     del both.sessions["d"]
     both.sessions["e"] = Participant({1: Entity("queryables", "t/x")})
-    assert both.asked("a", "t/x", QueryTarget.BEST_MATCHING) == [{"b", "e"}, {"b"}, {"e"}]
+    assert asked(both, "a", QueryTarget.BEST_MATCHING) == [("be", "be"), ("b", "b"), ("e", "e")]
+
+
+def test_who_took_its_queryable_back_may_be_asked_only_where_another_had_the_same_key() -> None:
+    both = model()
+    assert both.take_back("b", 2) == Entity("queryables", "t/x")
+    assert asked(both, "c", QueryTarget.ALL) == [("a", "a")]
+    both = model()
+    both.sessions["e"] = Participant({1: Entity("queryables", "t/x", complete=True)})
+    both.take_back("b", 2)
+    assert asked(both, "c", QueryTarget.ALL) == [("ae", "abe")]
+    assert asked(both, "b", QueryTarget.ALL) == [("ae", "ae")]
+    both.take_back("a", 1)
+    both.sessions["d"] = Participant({1: Entity("queryables", "t/x")})
+    both.take_back("e", 1)
+    assert asked(both, "c", QueryTarget.ALL_COMPLETE) == [("", "e")]
+    assert asked(both, "c", QueryTarget.BEST_MATCHING) == [("d", "bde"), ("b", "b"), ("d", "d"), ("e", "e")]
 
 
 def test_key_is_written_by_an_alias_that_stands_for_whole_chunks_of_it() -> None:
@@ -69,14 +86,37 @@ def test_key_is_written_by_an_alias_that_stands_for_whole_chunks_of_it() -> None
 
 
 def test_listener_is_told_of_what_others_declared() -> None:
-    assert model().told("b") == {("subscribers", "t/*"), ("queryables", "t/**"), ("tokens", "t/x")}
+    assert model().others("b") == {("subscribers", "t/*"), ("queryables", "t/**"), ("tokens", "t/x")}
     assert model().own("c") == {("tokens", "t/x")}
 
 
-def test_what_did_not_come_again_is_told_as_it_was_seen_first() -> None:
-    unmet = Unmet("nothing", "told of tokens a")
-    assert first_of(FlakyFailure("unreliable", [unmet])) == str(unmet)
-    assert first_of(FlakyReplay("other steps the second time")) == "other steps the second time"
+def test_sequence_is_shortened_to_what_matters_in_its_simplest_form() -> None:
+    def differs(steps: Steps) -> bool:
+        kinds = [arguments["kind"] for name, arguments in steps if name == "declare"]
+        return "tokens" in kinds and any(name == "go" for name, _ in steps)
+
+    steps = next(steps for steps in map(drawn, map(random.Random, range(99))) if differs(steps))
+    simple = {"who": 0, "kind": "tokens", "key": "a", "how": None, "complete": False}
+    assert sorted(shortened(steps, differs)) == [("declare", simple), ("go", {"who": 0, "how": "close"})]
+
+
+def test_shortening_gives_up_in_time() -> None:
+    tried = []
+
+    def differs(steps: Steps) -> bool:
+        tried.append(steps)
+        return False
+
+    steps = [*drawn(random.Random(1)), *drawn(random.Random(2))] * 9
+    assert shortened(steps, differs) == steps
+    assert len(tried) == TRIES
+
+
+def test_steps_by_chance_lead_somewhere() -> None:
+    names = [name for number in range(20) for name, _ in drawn(random.Random(number))]
+    assert set(names) == {*ARGUMENTS}
+    assert names.count("declare") > names.count("go")
+    assert drawn(random.Random(1)) == drawn(random.Random(1)) != drawn(random.Random(2))
 
 
 def test_wrong_node_leaves_a_short_script_that_shows_it_again(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from scapy_layers.declarations import (
     DeclareSubscriber,
     DeclareToken,
     UndeclareKeyExpr,
+    UndeclareQueryable,
     UndeclareSubscriber,
 )
 from scapy_layers.errors import Overlong, UnknownMessage
@@ -246,6 +247,12 @@ def declares_what_is_published(message: Push, memory: Memory) -> Bent:
 @mutant("ZN-RTE-027", "ZN-DCL-101", hears=Declare)
 def goes_on_routing_to_whoever_undeclared(message: Declare, _: Memory) -> Bent:
     ignored = isinstance(message.fields.get("body"), UndeclareSubscriber)
+    return b"" if ignored else bytes(message.original)
+
+
+@mutant("ZN-RTE-027b", hears=Declare)
+def goes_on_asking_whoever_undeclared(message: Declare, _: Memory) -> Bent:
+    ignored = isinstance(message.fields.get("body"), UndeclareQueryable)
     return b"" if ignored else bytes(message.original)
 
 
