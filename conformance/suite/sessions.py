@@ -332,7 +332,7 @@ class Sessions:
         replies, party.replies = party.replies, []
         stray = [str(one.request_id) for one in replies if one.request_id != number]
         check(not stray, f"replies to request {number} only", f"replies to {listed(stray)} too")
-        return sorted(bytes(one.body.body.data).decode() for one in replies)
+        return sorted(_answerer(one) for one in replies)
 
     def _reply(self, name: str, key: str) -> None:
         party = self._parties[name]
@@ -392,6 +392,12 @@ class Sessions:
         party.end.fence()
         party.hear()
         return party
+
+
+def _answerer(response: Response) -> str:
+    """Returns who sent a reply: the value in it; what it is instead, where there is none."""
+    inside = getattr(response.body, "body", None)
+    return bytes(inside.data).decode(errors="replace") if isinstance(inside, Put) else str(response.body.name)
 
 
 def _shown(deliveries: dict[str, list[str]]) -> str:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 from conformance.nodes.ref import RefNode
 from conformance.suite.model import Entity, Model, Participant
+from conformance.suite.sessions import _answerer
 from conformance.suite.test_model import ARGUMENTS, TRIES, Steps, drawn, shortened
 from conformance.tester import Script, Tester, play
 from scapy_layers.codes import QueryTarget
+from scapy_layers.data import Del, Err, Put, Reply
+from scapy_layers.network import Response
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,6 +116,12 @@ def test_shortening_gives_up_in_time() -> None:
     assert len(tried) == TRIES
 
 
+def test_reply_without_a_value_is_named_after_what_it_is() -> None:
+    assert _answerer(Response(request_id=1, body=Reply(body=Put(data=b"a")))) == "a"
+    assert _answerer(Response(request_id=1, body=Reply(body=Del()))) == "REPLY"
+    assert _answerer(Response(request_id=1, body=Err(data=b"a"))) == "ERR"
+
+
 def test_steps_by_chance_lead_somewhere() -> None:
     names = [name for number in range(20) for name, _ in drawn(random.Random(number))]
     assert set(names) == {*ARGUMENTS}
@@ -119,27 +129,24 @@ def test_steps_by_chance_lead_somewhere() -> None:
     assert drawn(random.Random(1)) == drawn(random.Random(1)) != drawn(random.Random(2))
 
 
+def judged(run: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Runs the test of the suite that compares a node with the model."""
+    command = [sys.executable, "-m", "pytest", SUITE, "-q", "-p", "no:cacheprovider", "--seed", "1"]
+    return subprocess.run(
+        [*command, "--run-dir", str(run), *options], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def test_node_without_room_for_the_sessions_cannot_show_it(tmp_path: Path) -> None:
+    node = f"{shlex.quote(sys.executable)} -m conformance.refnode --listen {{locator}} --max-sessions 2"
+    done = judged(tmp_path / "run", "--node", f"cmd:{node}")
+    assert "the node has no room for as many sessions as this takes" in done.stdout, done.stdout + done.stderr
+    assert "outcomes: 1 n/a" in done.stdout
+
+
 def test_wrong_node_leaves_a_short_script_that_shows_it_again(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        SUITE,
-        "--node",
-        "ref:ZN-CLS-007",
-        "--seed",
-        "1",
-        "--time-scale",
-        "0.2",
-    ]
-    done = subprocess.run(
-        [*command, "-q", "-p", "no:cacheprovider", "--run-dir", str(run)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = judged(run, "--node", "ref:ZN-CLS-007", "--time-scale", "0.2")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "expected end of the link" in done.stdout
     script = Script.from_json((run / "scripts" / "test_model.json").read_text())
