@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from conformance.expect import check
-from conformance.suite.common import DECLARATIONS, FINAL, listed, patiently, routes, undeclare
+from conformance.suite.common import (
+    DECLARATIONS,
+    FINAL,
+    Watcher,
+    declare,
+    listed,
+    patiently,
+    routes,
+    undeclare,
+    watcher,
+)
 from conformance.suite.model import Entity, Model, Participant, Things, Wish
 from conformance.tester import SessionEnd, Tester
 from conformance.tester.aliases import Table, resolved
@@ -154,25 +165,34 @@ class Sessions:
 
     def go(self, who: int, how: str) -> None:
         """Ends a session: what it declared is gone."""
-        name, end = self._session(who)
-        if how == "close":
-            self._leave(name)
-        else:
-            self._forget(name)
-            end.abort()
+        name, _ = self._session(who)
+        self._end(name, how)
         self._agree()
 
-    def _leave(self, name: str) -> None:
-        """Ends a session with CLOSE."""
-        end = self._forget(name)
-        end.send(Close(S=1))
-        end.expect_end()
-        self._gone.append(end.session.config.zid)
-
-    def _forget(self, name: str) -> SessionEnd:
-        """Takes a session that goes out of the model."""
+    def _end(self, name: str, how: str = "close") -> None:
+        """Ends a session, with CLOSE or without a word, and waits until the node has noticed."""
         del self._model.sessions[name]
-        return self._parties.pop(name).end
+        end = self._parties.pop(name).end
+        # Only what it declared, and others are told is gone, shows that; where there are others.
+        if self._parties:
+            declare(end, "subscribers", self._witness.at(name))
+            self._witness.until(f"D_SUBSCRIBER {name}")
+        if how == "close":
+            end.send(Close(S=1))
+            end.expect_end()
+            self._gone.append(end.session.config.zid)
+        else:
+            end.abort()
+        if self._parties:
+            self._witness.until(f"U_SUBSCRIBER {name}")
+
+    @cached_property
+    def _witness(self) -> Watcher:
+        """One more session, which is told when another one is gone."""
+        witness = watcher(self._tester, f"{self._base}-gone")
+        witness.ask(subscribers=1)
+        witness.snapshot()
+        return witness
 
     # Declarations ---------------------------------------------------------------------------------------
 
@@ -304,10 +324,10 @@ class Sessions:
         words = " or ".join(dict.fromkeys(listed(sorted(must)) for must, _ in choices))
         check(fits, f"a REQUEST for {words}", f"a REQUEST for {listed(asked)}")
         if lost == "who asks":
-            self._leave(name)
+            self._end(name)
         elif lost == "one that is asked" and asked and len(choices) == 1:
             # With more choices the node would steer the steps.
-            self._leave(asked.pop())
+            self._end(asked.pop())
         for other in asked:
             self._reply(other, key)
         if name not in self._parties:
