@@ -9,8 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from conformance.nodes.ref import RefNode
-from conformance.suite.model import Entity, Model, Participant
+from conformance.suite.model import KINDS, Entity, Model, Participant, Wish
 from conformance.suite.sessions import _answerer
 from conformance.suite.test_model import ARGUMENTS, TRIES, Steps, drawn, shortened
 from conformance.tester import Script, Tester, play
@@ -39,6 +41,12 @@ def test_publication_reaches_others_with_a_fitting_subscriber() -> None:
     assert model().receivers("a", "t/x") == {"b"}
     assert model().receivers("c", "t/x/y") == {"b"}
     assert model().receivers("c", "u") == set()
+
+
+def test_wish_is_about_its_kinds_where_the_keys_have_one_in_common() -> None:
+    things = {("subscribers", "t/*"), ("subscribers", "u"), ("queryables", "t/x"), ("tokens", "t/x")}
+    assert Wish(("subscribers", "tokens"), "t/x").of(things) == {("subscribers", "t/*"), ("tokens", "t/x")}
+    assert Wish(KINDS, "**").of(things) == things
 
 
 def asked(made: Model, asker: str, target: QueryTarget) -> list[tuple[str, str]]:
@@ -135,6 +143,27 @@ def judged(run: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*command, "--run-dir", str(run), *options], cwd=ROOT, capture_output=True, text=True, check=False
     )
+
+
+@pytest.mark.parametrize(
+    ("mutant", "seen"),
+    [
+        ("ZN-RTE-014", "expected a REQUEST for"),
+        ("ZN-RTE-011", "expected a gets"),
+        ("ZN-RTE-027b", "queryables"),
+    ],
+)
+def test_steps_show_what_a_wrong_node_does_with_what_others_declared(
+    tmp_path: Path, mutant: str, seen: str
+) -> None:
+    done = judged(tmp_path / "run", "--node", f"ref:{mutant}", "--time-scale", "0.2")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert seen in done.stdout
+
+
+def test_alias_that_a_node_goes_on_using_is_left_to_a_test_of_its_own(tmp_path: Path) -> None:
+    done = judged(tmp_path / "run", "--node", "ref:ZN-DCL-103b", "--time-scale", "0.2")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_node_without_room_for_the_sessions_cannot_show_it(tmp_path: Path) -> None:
