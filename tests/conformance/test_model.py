@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from conformance.config import RunConfig
+from conformance.errors import NoRoom, Unmet
 from conformance.nodes.ref import RefNode
+from conformance.suite import test_model as suite
 from conformance.suite.model import KINDS, Entity, Model, Participant, Wish
 from conformance.suite.sessions import _answerer
 from conformance.suite.test_model import ARGUMENTS, TRIES, Steps, drawn, shortened
@@ -122,6 +125,43 @@ def test_shortening_gives_up_in_time() -> None:
     steps = [*drawn(random.Random(1)), *drawn(random.Random(2))] * 9
     assert shortened(steps, differs) == steps
     assert len(tried) == TRIES
+
+
+def compare(monkeypatch: pytest.MonkeyPatch, differences: list[Unmet], seconds: float = 60.0) -> int:
+    """Runs the test of the suite with sessions that differ so, one after the other; returns how often they ran."""
+    ran = []
+
+    class Staged:
+        def __init__(self, tester: Tester) -> None: ...
+
+        def run(self, steps: Steps) -> None:
+            ran.append(steps)
+            if differences:
+                raise differences.pop(0)
+
+    monkeypatch.setattr(suite, "Sessions", Staged)
+    monkeypatch.setattr(suite, "MOST_SECONDS", seconds)
+    tester = Tester("tcp/127.0.0.1:1", random.Random(1), 1.0)
+    config = RunConfig(node="ref", run_dir=Path("unused"), run_id="unused", seed=1)
+    suite.test_node_agrees_with_the_model_after_any_sequence_of_steps(tester, config)
+    return len(ran)
+
+
+def test_difference_that_does_not_come_again_is_told_as_it_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Unmet) as error:
+        compare(monkeypatch, [Unmet("told of nothing", "told of tokens a")])
+    assert error.value.seen == "a difference that was not there when the same steps were done again"
+    assert "told of tokens a" in error.value.detail
+
+
+def test_no_room_for_sessions_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoRoom):
+        compare(monkeypatch, [NoRoom("a session", "CLOSE")])
+
+
+def test_sequences_end_with_their_number_or_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compare(monkeypatch, []) == suite.SEQUENCES
+    assert compare(monkeypatch, [], seconds=0.0) < suite.SEQUENCES
 
 
 def test_reply_without_a_value_is_named_after_what_it_is() -> None:
