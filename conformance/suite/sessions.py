@@ -51,7 +51,7 @@ class Answer:
 
     Attributes:
         heard: What was told since it was asked, and not taken back.
-        kept: What was still told when nobody but the session itself had it any more.
+        kept: Queryables that were still told when nobody but the session itself had one there any more.
     """
 
     heard: Heard = field(default_factory=dict)
@@ -199,7 +199,12 @@ class Sessions:
     def declare(self, who: int, kind: str, key: str, how: int | None, *, complete: bool) -> None:
         """Declares something."""
         name, end = self._session(who)
-        entity = Entity(kind, self._at(key), complete and kind == "queryables")
+        # No page says which counts when one session has two on one key that differ in this; they never do here.
+        before = [
+            one for one in self._model.sessions[name].entities.values() if one[:2] == (kind, self._at(key))
+        ]
+        whole = before[0].complete if before else complete and kind == "queryables"
+        entity = Entity(kind, self._at(key), whole)
         number = end.next_id()
         info = {"extensions": [QueryableInfo(complete=1)]} if entity.complete else {}
         body = DECLARATIONS[kind][0](entity_id=number, **self._said(name, key, how), **info)
@@ -374,9 +379,11 @@ class Sessions:
 
     def _agree_on(self, name: str, party: Party, wish: Wish, answer: Answer) -> None:
         own, others = self._model.own(name), self._model.others(name)
-        # Whether it hears of its own is the matter of ZN-RTE-007, and what becomes of that when it takes its own
-        # back that of a test in test_routing.py.
-        answer.kept = (answer.kept | set.union(*party.told(answer)) & own) - others
+        # Whether it hears of its own is the matter of ZN-RTE-007, and what becomes of a queryable of that when it
+        # takes its own back that of a test in test_routing.py.
+        heard = set.union(*party.told(answer)) & own
+        answer.kept |= {(kind, key) for kind, key in heard if kind == "queryables"}
+        answer.kept -= others
         apart = own | answer.kept
         wanted = wish.of(others) - apart
 
