@@ -258,13 +258,14 @@ class Router:
         if "queries" in self.without:
             queryables = []
         number = int(request.request_id)
-        if not queryables and "answers" not in self.without:
-            self._say(session, ResponseFinal(request_id=number))
         for queryable in queryables:
             self._queries += 1
             self._pending[self._queries] = session, number
             request.request_id = self._queries
             self._say(queryable, request)
+        # Whoever took a queryable back answers nothing: such a query is given up at once.
+        if (not queryables or "ends of queryables" in self.without) and "answers" not in self.without:
+            self._say(session, ResponseFinal(request_id=number))
 
     def _with(self, kind: str, key: str) -> list[Session]:
         return [
