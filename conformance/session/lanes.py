@@ -6,11 +6,11 @@ A lane is a pair of channel (reliable or best-effort) and priority; each counts 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from conformance.errors import LocalError, RemoteError
-from conformance.session import compression, fragments, sequence
+from conformance.session import fragments, sequence
 from conformance.session.events import Dropped, Event, Received
 from conformance.session.negotiate import Offer
 from conformance.session.policy import Policy
@@ -30,15 +30,15 @@ class Unit:
 
     Attributes:
         prefix: Bytes of the length in front of it on stream links.
-        compressed: It goes with the header byte of compression.
+        wrap: Returns bytes as they go behind the length prefix: with the header of compression when agreed.
         size: Bytes of network messages in it.
     """
 
-    __slots__ = ("_inside", "_message", "_tail", "compressed", "prefix", "size")
+    __slots__ = ("_inside", "_message", "_tail", "prefix", "size", "wrap")
 
-    def __init__(self, prefix: int, compressed: bool, message: Message, size: int = 0) -> None:
+    def __init__(self, prefix: int, wrap: Callable[[bytes], bytes], message: Message, size: int = 0) -> None:
         self.prefix = prefix
-        self.compressed = compressed
+        self.wrap = wrap
         self.size = size
         self._message = message
         self._inside: list[Message] = []
@@ -64,10 +64,6 @@ class Unit:
         """Its bytes, before compression."""
         head = bytes(self._message)
         return b"".join([head, *self._tail]) if self._tail else head
-
-    def wrap(self, raw: bytes) -> bytes:
-        """Returns bytes as they go behind the length prefix: with the header of compression when agreed."""
-        return compression.wrap(raw) if self.compressed else raw
 
 
 @dataclass(slots=True)
@@ -121,7 +117,7 @@ class Outbox:
     def control(self, message: Message, *, prefix: int, compressed: bool = False) -> None:
         """Queues a transport message other than FRAME and FRAGMENT, in a batch of its own."""
         self._open = None
-        self._queue.append(Unit(prefix, compressed, message))
+        self._queue.append(Unit(prefix, self._wrapping(compressed), message))
 
     def put(self, message: Message, lane: LaneKey, *, prefix: int, raw: bytes | None = None) -> None:
         """Queues a network message; ``raw`` are its bytes where they are known.
@@ -135,7 +131,7 @@ class Outbox:
         if raw is None:
             raw = bytes(message)
         if self.agreed.lowlatency:
-            self._add(Unit(prefix, self.agreed.compression, message, size=len(raw)))
+            self._add(Unit(prefix, self._wrapping(self.agreed.compression), message, size=len(raw)))
             return
         room = self._policy.room(self.agreed.batch_size)
         if len(raw) > room:
@@ -149,7 +145,7 @@ class Outbox:
             return
         reliable, priority = lane
         frame = Frame(R=int(reliable), sn=self.take_sn(lane), extensions=self._lane(priority))
-        unit = Unit(prefix, self.agreed.compression, frame)
+        unit = Unit(prefix, self._wrapping(self.agreed.compression), frame)
         unit.add(message, raw)
         self._add(unit)
         self._open = _Open(unit, lane) if self.batching and not alone else None
@@ -223,7 +219,10 @@ class Outbox:
         more = int(sliced.at < len(sliced.raw))
         fragment = Fragment(R=int(reliable), M=more, sn=sliced.sn, extensions=chain, data=part)
         sliced.sn = self._policy.following_sn(sliced.sn, self.agreed.fsn)
-        return Unit(sliced.prefix, self.agreed.compression, fragment, size=len(part))
+        return Unit(sliced.prefix, self._wrapping(self.agreed.compression), fragment, size=len(part))
+
+    def _wrapping(self, compressed: bool) -> Callable[[bytes], bytes]:
+        return self._policy.wrapped if compressed else bytes
 
     def _qos(self, message: Message) -> tuple[Message, bool]:
         """Returns the message, without BlockFirst where the session does not know it, and whether it is express."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from conformance.config import Credentials
 from conformance.errors import LocalError, RemoteError
-from conformance.session import compression
 from conformance.session.events import Closed, Event, Opened, Received
 from conformance.session.fragments import MAX_MESSAGE
 from conformance.session.lanes import Inbox, Outbox, Unit
@@ -245,14 +244,18 @@ class Session:
         """Returns what is queued as bytes of batches, without length prefixes, and forgets it."""
         return [unit.wrap(unit.raw) for unit in self.units_to_send(now)]
 
+    def wrap(self, raw: bytes) -> bytes:
+        """Returns a batch as it travels now: with the header byte of compression where that was agreed."""
+        return self.policy.wrapped(raw) if self._compressing else raw
+
     def unwrap(self, batch: bytes) -> bytes:
         """Returns what a batch holds: without the header byte of compression where that was agreed.
 
         Raises:
             WireError: What is compressed cannot be taken apart.
         """
-        if self.state is State.OPEN and self.agreed.compression:
-            return compression.unwrap(batch, self.limit)
+        if self._compressing:
+            return self.policy.unwrapped(batch, self.limit)
         return batch
 
     def receive(self, batch: bytes, now: float) -> list[Event]:
@@ -363,9 +366,12 @@ class Session:
     def _limit_handshake(self, now: float | None) -> None:
         self._handshake_until = None if now is None else now + self.config.handshake_seconds
 
+    @property
+    def _compressing(self) -> bool:
+        return self.state is State.OPEN and self.agreed.compression
+
     def _control(self, message: Message) -> None:
-        compressed = self.state is State.OPEN and self.agreed.compression
-        self._outbox.control(message, prefix=self.prefix, compressed=compressed)
+        self._outbox.control(message, prefix=self.prefix, compressed=self._compressing)
 
     def _move(self, trigger: Trigger) -> None:
         try:

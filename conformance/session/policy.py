@@ -10,7 +10,7 @@ import hmac
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from conformance.session import sequence
+from conformance.session import compression, sequence
 from scapy_layers.codes import PROTOCOL_VERSION, CloseReason, Priority
 from scapy_layers.errors import UnknownMandatoryExtension, WireError
 from scapy_layers.message import Message
@@ -168,6 +168,14 @@ class Policy:
     def confirms_lowlatency(self, *, agreed: bool) -> bool:
         """ZN-OPEN-022: OPEN says LowLatency when INIT agreed on it, never otherwise."""
         return agreed
+
+    def wrapped(self, raw: bytes) -> bytes:
+        """ZN-INIT-039: a batch of a session that agreed on compression, as it travels."""
+        return compression.wrap(raw)
+
+    def unwrapped(self, batch: bytes, most: int) -> bytes:
+        """ZN-INIT-039: what such a batch holds; see ``compression.unwrap``."""
+        return compression.unwrap(batch, most)
 
     def confirms_compression(self, *, agreed: bool) -> bool:
         """ZN-OPEN-023: OPEN says Compression when INIT agreed on it, never otherwise."""

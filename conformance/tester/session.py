@@ -351,14 +351,10 @@ class SessionEnd(End):
         """Sends one batch, wrapped as the session has it."""
         raw = self.showing(raw)
         prefix = self.session.prefix if unit is None else unit.prefix
-        wrapped = self._wrap(raw) if unit is None else unit.wrap(raw)
+        wrapped = self.session.wrap(raw) if unit is None else unit.wrap(raw)
         plain = raw if wrapped is not raw else None
         self.link.send(wrapped, plain=plain, prefix=prefix if self.link.streamed else None)
         self._note_bends()
-
-    def _wrap(self, raw: bytes) -> bytes:
-        compressed = self.session.state is State.OPEN and self.session.agreed.compression
-        return Unit(self.session.prefix, compressed, Init()).wrap(raw)
 
     def _note_bends(self) -> None:
         for words in self._bending.done:

@@ -148,6 +148,34 @@ class AgreesOnCompressionUnasked(Policy):
         return proposed
 
 
+@mutant("ZN-INIT-039b")
+class SendsBareBatchesThoughCompressionIsAgreed(Policy):
+    def wrapped(self, raw: bytes) -> bytes:
+        return raw
+
+
+@mutant("ZN-INIT-039c")
+class TakesCompressedBatchesForStoredOnes(Policy):
+    def unwrapped(self, batch: bytes, most: int) -> bytes:
+        del most
+        return batch[1:]
+
+
+@mutant("ZN-INIT-039d")
+class SendsKeepAliveBareThoughCompressionIsAgreed(Policy):
+    def wrapped(self, raw: bytes) -> bytes:
+        return raw if raw == bytes(KeepAlive()) else super().wrapped(raw)
+
+
+@mutant("ZN-INIT-039e")
+class TakesBareBatchesThoughCompressionIsAgreed(Policy):
+    def unwrapped(self, batch: bytes, most: int) -> bytes:
+        try:
+            return super().unwrapped(batch, most)
+        except WireError:
+            return batch
+
+
 @mutant("ZN-INIT-040")
 class EchoesThePatchVersion(Policy):
     def accepted_patch(self, own: int, proposed: int) -> int:
