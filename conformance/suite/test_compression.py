@@ -1,4 +1,4 @@
-"""Sessions with compression: each batch behind OPEN begins with a header, which says whether LZ4 follows."""
+"""Sessions with compression: each batch behind OPEN begins with a header that says whether LZ4 follows (reading R-65)."""
 
 from __future__ import annotations
 
