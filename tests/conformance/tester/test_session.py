@@ -248,8 +248,11 @@ def test_bytes_that_stand_for_a_message_leave_as_they_are(tester: Tester) -> Non
     theirs.expect(KeepAlive)
 
 
-def test_delayed_message_leaves_by_itself_when_its_time_has_come(tester: Tester) -> None:
-    ours, theirs = session_pair(tester)
+@pytest.mark.parametrize("form", [{}, {"compression": True}], ids=str)
+def test_delayed_message_leaves_by_itself_when_its_time_has_come(
+    tester: Tester, form: dict[str, Any]
+) -> None:
+    ours, theirs = session_pair(tester, **form)
     ours.bend(nth(1, delayed(Push, seconds=0.1)))
     started = time.monotonic()
     ours.put("a")
