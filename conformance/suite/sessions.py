@@ -57,6 +57,11 @@ class Answer:
     heard: Heard = field(default_factory=dict)
     kept: Things = field(default_factory=set)
 
+    def keep(self, told: Things, others: Things) -> None:
+        """Notes what was told of a session's own: of queryables only, and as long as nobody else has it."""
+        self.kept |= {(kind, key) for kind, key in told if kind == "queryables"}
+        self.kept -= others
+
 
 class Party:
     """A session, and what came in at it.
@@ -381,9 +386,7 @@ class Sessions:
         own, others = self._model.own(name), self._model.others(name)
         # Whether it hears of its own is the matter of ZN-RTE-007, and what becomes of a queryable of that when it
         # takes its own back that of a test in test_routing.py.
-        heard = set.union(*party.told(answer)) & own
-        answer.kept |= {(kind, key) for kind, key in heard if kind == "queryables"}
-        answer.kept -= others
+        answer.keep(set.union(*party.told(answer)) & own, others)
         apart = own | answer.kept
         wanted = wish.of(others) - apart
 

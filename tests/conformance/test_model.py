@@ -16,7 +16,7 @@ from conformance.errors import NoRoom, Unmet
 from conformance.nodes.ref import RefNode
 from conformance.suite import test_model as suite
 from conformance.suite.model import KINDS, Entity, Model, Participant, Wish
-from conformance.suite.sessions import _answerer
+from conformance.suite.sessions import Answer, Sessions, _answerer
 from conformance.suite.test_model import ARGUMENTS, TRIES, Steps, drawn, shortened
 from conformance.tester import Script, Tester, play
 from scapy_layers.codes import QueryTarget
@@ -162,6 +162,28 @@ def test_no_room_for_sessions_is_no_difference(monkeypatch: pytest.MonkeyPatch) 
 def test_sequences_end_with_their_number_or_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compare(monkeypatch, []) == suite.SEQUENCES
     assert compare(monkeypatch, [], seconds=0.0) < suite.SEQUENCES
+
+
+def test_only_queryables_that_nobody_else_has_stay_told() -> None:
+    answer = Answer()
+    answer.keep({("subscribers", "a"), ("queryables", "a"), ("queryables", "b")}, {("queryables", "b")})
+    assert answer.kept == {("queryables", "a")}
+    answer.keep(set(), {("queryables", "a")})
+    assert answer.kept == set()
+
+
+def test_queryables_of_one_session_on_one_key_are_alike(tmp_path: Path) -> None:
+    with RefNode(tmp_path / "node") as node:
+        tester = Tester(node.locator, random.Random(1))
+        sessions = Sessions(tester)
+        step = {"who": 0, "kind": "queryables", "key": "a", "how": None}
+        sessions.run(
+            [("join", {"offer": {}, "back": False})]
+            + [("declare", {**step, "complete": complete}) for complete in (False, True)]
+        )
+        (known,) = sessions._model.sessions.values()
+        assert [entity.complete for entity in known.entities.values()] == [False, False]
+        tester.close()
 
 
 def test_reply_without_a_value_is_named_after_what_it_is() -> None:
