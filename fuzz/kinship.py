@@ -237,20 +237,29 @@ def _kinds(script: Script) -> Iterator[tuple[bytes, Kind | None]]:
     kinds: dict[str, Kind | None] = {}
     for step in script.steps:
         if step.state is not None:
-            scouting = step.state in {State.SCOUTING, State.SEEKING}
-            kinds[step.link] = Kind.SCOUTING if scouting else None
-            if step.state is State.LOW_LATENCY:
-                kinds[step.link] = Kind.NETWORK
+            kinds[step.link] = kind_in(step.state)
         if step.do is Do.SEND and step.data.pieces:
             yield raw_of(step.data), kinds.get(step.link)
 
 
+def kind_in(state: State) -> Kind | None:
+    """Returns the layer of what is sent in a state; None where that is told by each message."""
+    if state is State.LOW_LATENCY:
+        return Kind.NETWORK
+    return Kind.SCOUTING if state in {State.SCOUTING, State.SEEKING} else None
+
+
 def raw_of(template: Template) -> bytes:
     """Returns a batch as it leaves, with stand-ins for live values and without what is in front of it."""
-    pieces = template.pieces
-    if pieces and isinstance(pieces[0], str) and pieces[0].partition("|")[0] in PREFIXES:
-        pieces = pieces[1:]
-    return b"".join(piece if isinstance(piece, bytes) else _stand_in(piece) for piece in pieces)
+    return b"".join(raws_of(template))
+
+
+def raws_of(template: Template) -> list[bytes]:
+    """Returns the same piece by piece; nothing for what is in front of the batch."""
+    first = template.pieces[0] if template.pieces else b""
+    prefix = isinstance(first, str) and first.partition("|")[0] in PREFIXES
+    raws = [piece if isinstance(piece, bytes) else _stand_in(piece) for piece in template.pieces[prefix:]]
+    return [b"", *raws] if prefix else raws
 
 
 def _stand_in(piece: str) -> bytes:

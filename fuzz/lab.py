@@ -372,6 +372,7 @@ class Seat:
         usual: Seconds that an exchange takes when the node is fresh.
         owed: What is waited for behind a script; see Lab.
         rare: See Lab.
+        weighs: See Lab.
     """
 
     def __init__(self, stage: Ground, make: Callable[[Ground], Nurse], reply: float) -> None:
@@ -381,6 +382,7 @@ class Seat:
         self.usual = 0.0
         self.owed = ""
         self.rare = False
+        self.weighs = True
         self._make = make
         self._patient: Nurse | None = None
         self._answers = Answers()
@@ -427,7 +429,7 @@ class Seat:
             when = look if rounds == 1 else _when(number, last=last)
             tried.objection = self._patient.examine(when, tried.played, case)
             if tried.objection is None and scales is not None:
-                tried.objection = scales.weigh(last=last)
+                tried.objection = scales.weigh(last=last) if self.weighs else None
                 if last and tried.objection is None and usual:
                     longer = max(0.0, self._pace() - usual)
                     tried.objection = _slower(usual, longer)
@@ -534,6 +536,7 @@ class Lab:
         unjudged: What nodes do whatever they are sent, and what therefore shows nothing; and why that is known.
         owed: What is waited for behind each try that is not to be seen at once; empty for nothing.
         rare: What is to be seen may go wrong now and then only: each look takes as long as that needs.
+        weighs: Rounds end when the process holds more and more; it may be what makes it slow, where that is to be seen.
     """
 
     def __init__(
@@ -565,6 +568,7 @@ class Lab:
         self.unjudged: dict[Spot, str] = {}
         self.owed = ""
         self.rare = False
+        self.weighs = True
 
     def _stage(self, needs: str, where: Mapping[str, Any]) -> Stage:
         return self._made_like(self._node, needs, where)
@@ -616,7 +620,7 @@ class Lab:
             NoFreshNode: There is none to be had.
         """
         seat = self._seat(script, fresh=fresh)
-        seat.owed, seat.rare = self.owed, self.rare
+        seat.owed, seat.rare, seat.weighs = self.owed, self.rare, self.weighs
         tried = seat.play(script, rounds, case, seconds, linger)
         self.tries += 1
         if seat.state == "harmed":
@@ -637,7 +641,7 @@ class Lab:
         """
         seats = self._fresh(script, times)
         for seat in seats:
-            seat.owed, seat.rare = self.owed, self.rare
+            seat.owed, seat.rare, seat.weighs = self.owed, self.rare, self.weighs
         with ThreadPoolExecutor(times, "beside") as threads:
             playing = [threads.submit(seat.play, script, rounds, linger=linger) for seat in seats]
             tries = [one.result() for one in playing]
@@ -818,11 +822,12 @@ class Lab:
         What they spoil, they may spoil now and then only: there each look is at many exchanges.
         """
         self.rare = harm is Harm.DISTURBED
+        self.weighs = harm is not Harm.SLOW
         self.owed = place if harm is Harm.OVERDUE else ENDING if harm is Harm.UNCLEAN else ""
         try:
             yield
         finally:
-            self.owed, self.rare = "", False
+            self.owed, self.rare, self.weighs = "", False, True
 
     @contextmanager
     def hurried(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from fuzz.oracles import AWAITED, DEADLY, Harm, Objection, When
 from fuzz.script import Script
 from fuzz.triage.confirming import SLOW_SECONDS
 from fuzz.triage.signature import akin, is_placed
-from fuzz.triage.suspects import Group, Suspect, doubling, joined, odd, one_of_each
+from fuzz.triage.suspects import Group, Suspect, doubling, each_message_often, joined, odd, one_of_each
 
 ATTRIBUTE_SECONDS = 20.0
 """So long it may take to find out which case did it."""
@@ -33,6 +33,9 @@ APART = 16
 
 NEAR = 64
 """So many of the last cases are played one after the other before all are: there may not be the time for all."""
+
+KINDS_SECONDS, KIND_SECONDS, LIKELY = 30.0, 0.5, 3
+"""So long it may take to try kinds of messages, so long each of them, and so many are looked at closely then."""
 
 GROUPS, GROUP_SECONDS = 6, 1.2
 """So many groups of cases are tried for so long each, to see by which of them the node grows."""
@@ -265,9 +268,9 @@ class Attribution:
 
         One of the last is tried first: where every session does it, or none is needed, all of them look alike, and
         whether a case is needed at all is seen when it is confirmed. Then all that was played is tried in groups; the group
-        by which the node grows, or becomes slow, most is split again.
+        by which the node grows, or becomes slow, most is split again. What a case leaves behind may be too little for that;
+        then so are single messages, each sent often.
         """
-        which = {Harm.LEAK: 1, Harm.SLOW: 2}.get(objection.harm, 0)
         left = one_of_each(suspects)
         if objection.harm is Harm.BUSY and (found := self._busied(objection, left[::-1], deadline)):
             return found
@@ -278,16 +281,34 @@ class Attribution:
             grown = []
             for group in groups:
                 if self._over(deadline):
-                    return None
+                    return self._by_message(objection, suspects)
                 tried = self._again_and_again(group, GROUP_SECONDS)
                 if tried.objection is not None and akin(objection, tried.objection):
                     grown.append(float("inf"))
                     break
-                grown.append(tried.grown[which])
+                grown.append(_growth(objection, tried))
             if max(grown) <= 0:
-                return None
+                return self._by_message(objection, suspects)
             left = groups[grown.index(max(grown))]
-        return self._shown_by(left[0], objection, ROUNDS)
+        return self._shown_by(left[0], objection, ROUNDS) or self._by_message(objection, suspects)
+
+    def _by_message(self, objection: Objection, suspects: Sequence[Suspect]) -> tuple[Suspect, Tried] | None:
+        """The same for single messages, each of them sent often in one session: first those by which a node grows most."""
+        if objection.harm is Harm.BUSY:
+            return None
+        until = time.monotonic() + KINDS_SECONDS
+        grown: list[tuple[float, Suspect]] = []
+        for suspect in each_message_often(suspects):
+            if self._over(until):
+                break
+            tried = self._again_and_again([suspect], KIND_SECONDS)
+            grown.append((_growth(objection, tried), suspect))
+        most = sorted(grown, key=lambda pair: pair[0], reverse=True)[:LIKELY]
+        for _, suspect in most:
+            found = self._shown_by(suspect, objection, ROUNDS, 2 * SLOW_SECONDS)
+            if found is not None:
+                return found
+        return None
 
     def _busied(
         self, objection: Objection, newest: Sequence[Suspect], deadline: float
@@ -300,15 +321,22 @@ class Attribution:
         suspect = newest[seen[0]]
         return self._shown_by(suspect, objection, TWICE) or self._shown_by(suspect, objection, ROUNDS)
 
-    def _shown_by(self, suspect: Suspect, objection: Objection, rounds: int) -> tuple[Suspect, Tried] | None:
+    def _shown_by(
+        self, suspect: Suspect, objection: Objection, rounds: int, seconds: float = SLOW_SECONDS
+    ) -> tuple[Suspect, Tried] | None:
         """Returns a suspect with a try that shows the harm when it is played so often; None when it does not."""
-        tried = self._again_and_again([suspect], SLOW_SECONDS, rounds)
+        tried = self._again_and_again([suspect], seconds, rounds)
         shows = tried.objection is not None and akin(objection, tried.objection)
         return (suspect, tried) if shows else None
 
     def _again_and_again(self, group: Sequence[Suspect], seconds: float, rounds: int = ROUNDS) -> Tried:
         script = joined(group) if len(group) > 1 else group[0].alone
         return self._lab.play(script, rounds=rounds, seconds=seconds, case=group[-1].case)
+
+
+def _growth(objection: Objection, tried: Tried) -> float:
+    """Returns by how much a second a try made that grow which was objected to."""
+    return tried.grown[{Harm.LEAK: 1, Harm.SLOW: 2}.get(objection.harm, 0)]
 
 
 def _quickest(suspects: Sequence[Suspect]) -> Suspect:

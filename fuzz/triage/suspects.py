@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from fuzz.anatomy import Anatomy, anatomy
 from fuzz.cases import Case, Cause
+from fuzz.kinship import CARRIERS, kind_in, raw_of, raws_of
 from fuzz.plan import Numbered
 from fuzz.player import Ending, Played
 from fuzz.script import Do, Script, Step, Template
-from fuzz.states import State
+from fuzz.states import FACTS, State
 
 ANSWERED = frozenset({Ending.ACCEPTED, Ending.CLOSED})
 """Behind a case that ended so the node was there."""
+
+OFTEN = 200
+"""So often a single message is sent in one session, to see what it leaves behind: what a case leaves may be too little to
+be measured."""
+
+_GIVEN = re.compile(r"(?:INTEREST\.interest|REQUEST\.request|D_KEYEXPR\.key|D_[A-Z]+\.entity)_id")
+"""Paths of ids that whoever sends them gives to something."""
+
+MOST_KINDS = 32
+"""Of so many kinds of messages at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +135,58 @@ def one_of_each(suspects: Sequence[Suspect]) -> list[Suspect]:
         newest.pop(suspect.case.causes, None)
         newest[suspect.case.causes] = suspect
     return list(newest.values())[-256:]
+
+
+def each_message_often(suspects: Sequence[Suspect]) -> list[Suspect]:
+    """Returns what was sent in the sessions of suspects, the newest of each kind: it alone, OFTEN times in one session.
+
+    Each time it has an id of its own, and other digits where it has such. Kinds differ in the innermost message, and in
+    its header; those that differ in the header alone come last. Such a suspect counts as not valid: what it needs was
+    said in other messages.
+    """
+    newest: dict[tuple[str, bytes], Suspect] = {}
+    for suspect in suspects:
+        states = {"a": suspect.state}
+        for step in suspect.steps:
+            if step.state is not None:
+                states[step.link] = step.state
+            state = states.get(step.link)
+            if step.do is not Do.SEND or state is None or not FACTS[state].session:
+                continue
+            cut = anatomy(raw_of(step.data), kind_in(state))
+            inner = [span for span in cut.messages if span.name not in CARRIERS]
+            if inner:
+                kind = inner[-1].name, cut.raws[inner[-1].first]
+                newest.pop(kind, None)
+                often = replace(step, link="a", data=_with_own_id(step.data, cut), times=OFTEN)
+                newest[kind] = _alone(suspect, often, state, inner[-1].name)
+    first = {name: (name, header) for name, header in newest}
+    kinds = [*first.values(), *(kind for kind in reversed(newest) if kind not in set(first.values()))]
+    return [newest[kind] for kind in kinds[:MOST_KINDS]]
+
+
+def _with_own_id(data: Template, cut: Anatomy) -> Template:
+    """Returns a batch in which the last id that it gives to something is a live value: another one each time."""
+    given = [index for index, piece in enumerate(cut.pieces) if _GIVEN.fullmatch(piece.path)]
+    if not given:
+        return data
+    before, end = sum(map(len, cut.raws[: given[-1]])), sum(map(len, cut.raws[: given[-1] + 1]))
+    pieces: list[bytes | str] = []
+    at = 0
+    for piece, raw in zip(data.pieces, raws_of(data), strict=True):
+        if isinstance(piece, bytes) and at <= before and end <= at + len(raw):
+            pieces += [piece[: before - at], "count", piece[end - at :]]
+        else:
+            pieces.append(piece)
+        at += len(raw)
+    return Template.of(*pieces)
+
+
+def _alone(suspect: Suspect, step: Step, state: State, message: str) -> Suspect:
+    mutation = f"the same message {step.times} times in a session, with an id of its own each time"
+    case = replace(suspect.case, message=message, field="", mutation=mutation, edges=())
+    numbered, script = replace(suspect.numbered, case=case), replace(suspect.script, valid=False)
+    return replace(suspect, numbered=numbered, steps=(step,), script=script, state=state, played=None)
 
 
 def doubling(most: int) -> Iterator[int]:

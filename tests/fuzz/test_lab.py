@@ -25,7 +25,7 @@ from scapy_layers.data import Put
 from scapy_layers.network import Push
 from scapy_layers.transport import Frame, Init
 from tests.fuzz.fakes import FakeNode
-from tests.fuzz.hospital import CRASH, STALL, Doctor, SickNode, behind, config_in, lab_of, on, suspect
+from tests.fuzz.hospital import CRASH, GROWTH, STALL, Doctor, SickNode, behind, config_in, lab_of, on, suspect
 from tests.fuzz.oracles.router import REPLY, RouterNode, RouterStage
 from tests.fuzz.planted import FAULTS
 
@@ -200,6 +200,19 @@ def harm_of(memory: int, threads: int) -> Harm | None:
     scales._vitals = Growing(memory, threads)  # type: ignore[assignment]
     seen = [scales.weigh(last=number == 600) for number in range(1, 601)]
     return next((one.harm for one in seen if one is not None), None)
+
+
+def test_rounds_do_not_end_by_what_a_process_holds_where_it_is_to_be_seen_whether_it_gets_slow(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Scales, "weigh", lambda *_, **__: GROWTH)
+    script = suspect(1, b"x").alone
+    with lab_of(config_in(folder), SickNode(lambda _: None)) as lab:
+        assert lab.play(script, rounds=5).objection == GROWTH
+        with lab.waiting_for(Harm.SLOW, ""):
+            tried = lab.play(script, rounds=5)
+        assert (tried.objection, tried.rounds) == (None, 5)
+        assert lab.play(script, rounds=5).objection == GROWTH
 
 
 def test_what_a_single_round_leaves_behind_is_counted() -> None:
