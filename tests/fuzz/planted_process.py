@@ -427,7 +427,7 @@ class Link:
 
     def response(self, header: int, cursor: Cursor, fresh: bool) -> None:
         number = cursor.vle(U32)
-        named = cursor.data[cursor.at] != 0
+        named = cursor.data[cursor.at : cursor.at + 1] != b"\0"
         key = self.key(header, cursor)
         at = cursor.at
         self.extensions("RESPONSE", header, cursor)

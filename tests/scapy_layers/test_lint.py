@@ -535,6 +535,11 @@ def test_finding_says_where() -> None:
     assert (found.source_zid, found.severity) == ("c1" * 8, Severity.MUST)
 
 
+def test_request_ids_may_use_all_their_bits() -> None:
+    assert "ZN-REQ-101" not in broken(client(agreed(S=1, rid=0), request(255)))
+    assert "ZN-REQ-101" in broken(client(agreed(S=1, rid=0), request(256)))
+
+
 def test_wide_length_is_found() -> None:
     found = broken(client(opened(), Push(key_suffix=Counted(b"a", width=5), body=Put(data=b""))))
     assert "ZN-VLE-102" in found

@@ -91,3 +91,10 @@ def test_it_is_started_itself_where_it_runs_scripts(
         monkeypatch.setenv("ANOTHER", "version")
     found = tshark.find()
     assert (found.path, found.refuses) == (refusing, False)
+
+
+def test_what_tshark_says_whatever_it_does_is_no_complaint() -> None:
+    said = (
+        b'Running as user "root" and group "root". This could be dangerous.\n\ntshark: no such file\nx.pcap\n'
+    )
+    assert tshark.complaint(said) == "no such file x.pcap"

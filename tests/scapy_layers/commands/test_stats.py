@@ -122,6 +122,20 @@ def test_captures_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert [(row["capture"], row["link"]) for row in data["links"]["listed"]] == [(1, 0), (2, 0)]
 
 
+def test_gaps_of_which_nobody_knows_the_size_are_counted_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.pcap"
+    # A capture that begins inside of a connection.
+    path.write_bytes(pcap([*talk().packets()][5:]))
+    gaps = numbers(capsys, str(path))["gaps"]
+    assert gaps["of_unknown_size"] == gaps["count"] > 0
+    main(["stats", str(path)])
+    assert (
+        f"gaps: {gaps['count']}, {gaps['count']} of unknown size; 0 bytes missing" in capsys.readouterr().out
+    )
+
+
 def test_loss_and_remarks_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.pcap"
     said = talk()
