@@ -17,7 +17,7 @@ from conformance.observe import History
 from conformance.recorder import CaptureWriter
 from fuzz.cases import Cause
 from fuzz.known import Signature
-from fuzz.lab import LONGEST_LINGER, Tried
+from fuzz.lab import LONGEST_LINGER, ROUNDS_SECONDS, Tried
 from fuzz.oracles import Harm
 from fuzz.oracles.service import NOTHING, UNREACHED
 from fuzz.oracles.trouble import Wrong
@@ -87,6 +87,9 @@ SPOILT = frozenset(
 
 OFTEN = 3
 """What rests on a time is true when it was seen so often: each time on a node that had been started anew."""
+
+PATIENCE = 4 * ROUNDS_SECONDS
+"""Seconds for what shows slowly, where nobody knows how long it took."""
 
 
 class NoFinding(ValueError):
@@ -214,6 +217,16 @@ class Finding:
     captured: tuple[Tried, tuple[str, ...], int] | None = dataclasses.field(
         default=None, repr=False, compare=False
     )
+
+    @property
+    def plays(self) -> int:
+        """How often the script is played at most where it is tried again: what shows slowly shows sooner or later."""
+        return 1 if self.rounds == 1 else 2 * self.rounds
+
+    @property
+    def patience(self) -> float:
+        """Seconds that this may take. What makes a node slow makes the rounds slow, too."""
+        return PATIENCE if self.tried is None else max(ROUNDS_SECONDS, 2 * self.tried.seconds)
 
     def shown_by(self, tried: Tried) -> None:
         """Takes what was played in a try that showed it for what it takes."""
@@ -882,7 +895,7 @@ def _sent(finding: Finding) -> list[str]:
     if finding.rounds > 1:
         digits = any("digits" in step.data.names for step in finding.script.steps)
         fresh = ", each time with other digits" if digits else ""
-        lines += [f"All of this up to {finding.rounds} times{fresh}:", ""]
+        lines += [f"All of this up to {finding.plays} times{fresh}:", ""]
     for number, step in enumerate(finding.script.steps, 1):
         link = f"link {step.link}"
         match step.do:

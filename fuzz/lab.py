@@ -627,13 +627,22 @@ class Lab:
             self._prepare(seat)
         return tried
 
-    def play_beside(self, script: Script, times: int, *, rounds: int = 1, linger: float = 0.0) -> list[Tried]:
+    def play_beside(
+        self,
+        script: Script,
+        times: int,
+        *,
+        rounds: int = 1,
+        seconds: float = ROUNDS_SECONDS,
+        linger: float = 0.0,
+    ) -> list[Tried]:
         """Plays a script on so many fresh nodes side by side: for what is mostly waited for.
 
         Args:
             script: What is played.
             times: How many nodes.
             rounds: See ``play``.
+            seconds: See ``play``.
             linger: See ``play``.
 
         Raises:
@@ -643,7 +652,9 @@ class Lab:
         for seat in seats:
             seat.owed, seat.rare, seat.weighs = self.owed, self.rare, self.weighs
         with ThreadPoolExecutor(times, "beside") as threads:
-            playing = [threads.submit(seat.play, script, rounds, linger=linger) for seat in seats]
+            playing = [
+                threads.submit(seat.play, script, rounds, seconds=seconds, linger=linger) for seat in seats
+            ]
             tries = [one.result() for one in playing]
         self.tries += times
         for seat in seats:

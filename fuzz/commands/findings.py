@@ -230,7 +230,12 @@ def _replay(options: argparse.Namespace, what: Path, most: int = 1) -> int:
                 tried = lab.compare(loaded.script)
             else:
                 with lab.waiting_for(loaded.harm, loaded.place):
-                    tried = lab.play(loaded.script, rounds=loaded.rounds, linger=linger_of(loaded.waited))
+                    tried = lab.play(
+                        loaded.script,
+                        rounds=loaded.plays,
+                        seconds=loaded.patience,
+                        linger=linger_of(loaded.waited),
+                    )
             harmed += tried.objection is not None
             reached += not tried.played.failure
             tell(f"{number} of {times}: {_words(tried, alike=bool(also))}")
@@ -269,7 +274,8 @@ _BOTH = "the answers differed in", "the answers were the same"
 class _Loaded:
     script: Script
     node: str = ""
-    rounds: int = 1
+    plays: int = 1
+    patience: float = 0.0
     waited: float = 0.0
     also: str = ""
     user: bool = False
@@ -294,7 +300,15 @@ def _load(what: Path, *, first: bool = False) -> _Loaded:
     if what.is_dir():
         finding = Finding.load(what)
         script = finding.first if first else finding.script
-        loaded = _Loaded(script, finding.node, finding.rounds, finding.waited, finding.also, finding.user)
+        loaded = _Loaded(
+            script,
+            finding.node,
+            finding.plays,
+            finding.patience,
+            finding.waited,
+            finding.also,
+            finding.user,
+        )
         loaded.harm, loaded.place = finding.harm, finding.place
         return loaded
     try:
@@ -389,7 +403,12 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
     _remind(options, user=finding.user)
     with _lab(options, finding.node) as lab, lab.waiting_for(finding.harm, finding.place):
         for _try in range(TRIES):
-            tried = lab.play(finding.script, rounds=finding.rounds, linger=linger_of(finding.waited))
+            tried = lab.play(
+                finding.script,
+                rounds=finding.plays,
+                seconds=finding.patience,
+                linger=linger_of(finding.waited),
+            )
             if comes_again(finding, tried):
                 break
         else:

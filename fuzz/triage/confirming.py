@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from fuzz.findings import CONFIRMED, FLAKY, SEEN, STATE, TRAFFIC, Finding, Minimised
-from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, Lab, NoFreshNode, Tried, linger_of
+from fuzz.lab import LINGER, LONGEST_LINGER, Lab, NoFreshNode, Tried, linger_of
 from fuzz.script import Do, Script
 from fuzz.triage.signature import akin, bucket_without, comes_again, objection_of
 
@@ -78,7 +78,7 @@ class Confirming:
         last = self._try_again(
             finding,
             results,
-            lambda: self._lab.play(script, rounds=rounds_of(finding.rounds), linger=linger),
+            lambda: self._lab.play(script, rounds=finding.plays, seconds=finding.patience, linger=linger),
             lambda: bool(results) and self._over(until),
         )
         return results, last or (tries[-1] if tries else None)
@@ -133,7 +133,7 @@ class Confirming:
         controls = [(STATE, bare(finding.script))] if bare(finding.script) != finding.script else []
         controls += [(TRAFFIC, finding.script.with_steps(()))]
         linger = min(LONGEST_LINGER, max(LINGER, tried.seconds))
-        kept = rounds_of(finding.rounds)
+        kept = finding.plays
         found = False
         for kind, script in controls:
             if script == finding.script:
@@ -225,8 +225,3 @@ def is_clear(results: Sequence[bool]) -> bool:
     """Tells whether something was tried so often on fresh nodes that it is clear whether it is true."""
     hits = results.count(True)
     return len(results) >= TRIES or hits >= WANTED or len(results) - hits > TRIES - WANTED
-
-
-def rounds_of(rounds: int) -> int:
-    """Returns how often something is played that showed after so many rounds."""
-    return 1 if rounds == 1 else min(ROUNDS, 2 * rounds)

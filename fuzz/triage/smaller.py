@@ -13,7 +13,7 @@ from fuzz.oracles import Harm, Objection
 from fuzz.script import Do, Script
 from fuzz.shrink import shrink
 from fuzz.states import State
-from fuzz.triage.confirming import SLOW_SECONDS, WANTED, Stopped, rounds_of
+from fuzz.triage.confirming import SLOW_SECONDS, WANTED, Stopped
 from fuzz.triage.signature import comes_again, is_placed, objection_of, same
 from fuzz.triage.validity import still_valid
 from scapy_layers.batch import contents
@@ -43,6 +43,7 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
     slow = finding.harm in SLOW
     origin = finding.script
     linger = linger_of(finding.waited) if finding.waited else 0.0
+    seconds_each = SLOW_SECONDS if finding.tried is None else max(SLOW_SECONDS, 1.25 * finding.tried.seconds)
 
     def harms(script: Script, *, fresh: bool = False) -> bool:
         if stop():
@@ -52,8 +53,8 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
         tried = lab.play(
             script,
             fresh=fresh or slow or linger > 0,
-            rounds=rounds_of(finding.rounds),
-            seconds=SLOW_SECONDS,
+            rounds=finding.plays,
+            seconds=seconds_each,
             linger=linger,
         )
         if not comes_again(finding, tried):
@@ -113,11 +114,11 @@ def _smallest(kept: Sequence[Script], is_true: Callable[[Script], bool], late: f
 
 def _confirmed(lab: Lab, finding: Finding, script: Script, wanted: Objection) -> bool:
     """Plays a smaller script with all the patience there is; it is the finding's when it does it every time."""
-    rounds, linger = rounds_of(finding.rounds), linger_of(finding.waited)
+    rounds, linger = finding.plays, linger_of(finding.waited)
     tries: list[Tried] = []
     while len(tries) < WANTED:
         beside = WANTED if finding.harm in WAITED else 1
-        more = lab.play_beside(script, beside, rounds=rounds, linger=linger)
+        more = lab.play_beside(script, beside, rounds=rounds, seconds=finding.patience, linger=linger)
         if not all(tried.objection is not None and same(wanted, tried.objection) for tried in more):
             return False
         tries += more

@@ -47,7 +47,7 @@ from fuzz.findings import (
     readme_of,
     slug_of,
 )
-from fuzz.lab import ROUNDS, Lab, Part, Tried
+from fuzz.lab import ROUNDS, ROUNDS_SECONDS, Lab, Part, Tried
 from fuzz.oracles import Harm, Patient, canary
 from fuzz.oracles.besides import BESIDES, LARGE
 from fuzz.oracles.common import COMMON
@@ -768,11 +768,20 @@ def test_the_page_tells_whether_the_test_shows_the_fault(
     assert Finding.load(found.path).test_fails is fails
 
 
+def test_what_shows_slowly_is_tried_again_for_longer_than_it_took(found: Finding) -> None:
+    assert replace(found, rounds=1).plays == 1
+    assert replace(found, rounds=7).plays == 14
+    assert found.tried is not None
+    assert replace(found, tried=replace(found.tried, seconds=0.01)).patience == ROUNDS_SECONDS
+    assert replace(found, tried=replace(found.tried, seconds=9.0)).patience == 18.0
+    assert replace(found, tried=None).patience > ROUNDS_SECONDS
+
+
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("leak", "All of this up to 7 times:"),
-        ("hoard", "All of this up to 7 times, each time with other digits:"),
+        ("leak", "All of this up to 14 times:"),
+        ("hoard", "All of this up to 14 times, each time with other digits:"),
     ],
 )
 def test_the_page_tells_of_rounds_and_their_digits(found: Finding, fault: str, words: str) -> None:

@@ -2073,6 +2073,27 @@ def test_slowness_is_laid_on_the_group_that_makes_a_node_slowest(
         assert (finding.bucket, finding.case, finding.status) == ("slow handshake DEL", 17, CONFIRMED)
 
 
+def test_what_took_long_to_show_is_given_longer_when_it_is_tried_again(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attribution, "ROUNDS", 40)
+    play, given = Lab.play, list[float]()
+
+    def slowly(lab: Lab, script: Script, **options: Any) -> Tried:
+        given.append(options.get("seconds", 0.0))
+        tried = play(lab, script, **options)
+        tried.seconds = 10.0
+        return tried
+
+    monkeypatch.setattr(Lab, "play", slowly)
+    with triage_of(run, lambda heard: GROWTH if sum(b"grow" in one for one in heard) >= 30 else None) as made:
+        finding = made.found(GROWTH, [suspect(6, b"to grow")])
+        assert finding.status == CONFIRMED
+        assert given[-1] == 20.0
+        made.minimise(finding, AMPLE)
+        assert 12.5 in given
+
+
 def test_processor_that_does_not_come_to_rest_is_laid_on_one_of_many_cases_in_time(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
