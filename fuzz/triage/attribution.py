@@ -298,7 +298,7 @@ class Attribution:
             return None
         until = time.monotonic() + KINDS_SECONDS
         grown: list[tuple[float, Suspect]] = []
-        for suspect in each_message_often(suspects):
+        for suspect in each_message_often(one_of_each(suspects)):
             if self._over(until):
                 break
             tried = self._again_and_again([suspect], KIND_SECONDS)

@@ -17,9 +17,9 @@ from fuzz.states import FACTS, State
 ANSWERED = frozenset({Ending.ACCEPTED, Ending.CLOSED})
 """Behind a case that ended so the node was there."""
 
-OFTEN = 200
-"""So often a single message is sent in one session, to see what it leaves behind: what a case leaves may be too little to
-be measured."""
+OFTEN, MUCH = 200, 1 << 20
+"""So often a single message is sent in one session, but not more than so many bytes, to see what it leaves behind: what a
+case leaves may be too little to be measured."""
 
 _GIVEN = re.compile(r"(?:INTEREST\.interest|REQUEST\.request|D_KEYEXPR\.key|D_[A-Z]+\.entity)_id")
 """Paths of ids that whoever sends them gives to something."""
@@ -153,12 +153,14 @@ def each_message_often(suspects: Sequence[Suspect]) -> list[Suspect]:
             state = states.get(step.link)
             if step.do is not Do.SEND or state is None or not FACTS[state].session:
                 continue
-            cut = anatomy(raw_of(step.data), kind_in(state))
+            raw = raw_of(step.data)
+            cut = anatomy(raw, kind_in(state))
             inner = [span for span in cut.messages if span.name not in CARRIERS]
             if inner:
                 kind = inner[-1].name, cut.raws[inner[-1].first]
                 newest.pop(kind, None)
-                often = replace(step, link="a", data=_with_own_id(step.data, cut), times=OFTEN)
+                times = min(OFTEN, 1 + MUCH // len(raw))
+                often = replace(step, link="a", data=_with_own_id(step.data, cut), times=times)
                 newest[kind] = _alone(suspect, often, state, inner[-1].name)
     first = {name: (name, header) for name, header in newest}
     kinds = [*first.values(), *(kind for kind in reversed(newest) if kind not in set(first.values()))]

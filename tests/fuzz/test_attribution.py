@@ -19,7 +19,7 @@ from fuzz.script import Do, Script, Step, Template
 from fuzz.states import State
 from fuzz.triage import suspects
 from fuzz.triage.attribution import LIKELY, Attribution
-from fuzz.triage.suspects import OFTEN, Suspect, each_message_often
+from fuzz.triage.suspects import MUCH, OFTEN, Suspect, each_message_often
 from scapy_layers.codes import InterestMode
 from scapy_layers.data import Put
 from scapy_layers.network import Push
@@ -77,6 +77,12 @@ def test_message_with_digits_keeps_them_and_gets_an_id_of_its_own() -> None:
 def test_only_the_last_id_of_a_batch_is_another_one_each_time() -> None:
     (one,) = each_message_often([said(1, frame(query(3, "a"), subscriber(4, "b")))])
     assert told([one]) == [("D_SUBSCRIBER", "{size}25{sn}3c0300016103" + "1e22{count}000162")]
+
+
+def test_large_messages_are_sent_less_often() -> None:
+    (one,) = each_message_often([said(1, frame(push("k", bytes(50_000))))])
+    assert one.steps[0].times == 1 + MUCH // 50_000
+    assert str(one.steps[0].times) in one.case.mutation
 
 
 def test_link_of_a_message_comes_into_the_state_that_it_had() -> None:
