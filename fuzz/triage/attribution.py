@@ -276,21 +276,27 @@ class Attribution:
             return found
         if found := self._shown_by(_quickest(left[-RECENT:]), objection, ROUNDS):
             return found
+        return self._by_group(objection, left, deadline) or self._by_message(objection, suspects)
+
+    def _by_group(
+        self, objection: Objection, left: Sequence[Suspect], deadline: float
+    ) -> tuple[Suspect, Tried] | None:
+        """Tries cases in groups, and those of the group by which the node grows most in groups again."""
         while len(left) > 1:
             groups = [left[at::GROUPS] for at in range(min(GROUPS, len(left)))]
             grown = []
             for group in groups:
                 if self._over(deadline):
-                    return self._by_message(objection, suspects)
+                    return None
                 tried = self._again_and_again(group, GROUP_SECONDS)
                 if tried.objection is not None and akin(objection, tried.objection):
                     grown.append(float("inf"))
                     break
                 grown.append(_growth(objection, tried))
             if max(grown) <= 0:
-                return self._by_message(objection, suspects)
+                return None
             left = groups[grown.index(max(grown))]
-        return self._shown_by(left[0], objection, ROUNDS) or self._by_message(objection, suspects)
+        return self._shown_by(left[0], objection, ROUNDS)
 
     def _by_message(self, objection: Objection, suspects: Sequence[Suspect]) -> tuple[Suspect, Tried] | None:
         """The same for single messages, each of them sent often in one session: first those by which a node grows most."""
