@@ -39,6 +39,10 @@ matching."""
 MANY = 16
 """A message that is sent so often by one step is one of many: what each costs is not what all cost together."""
 
+LEFT_BEHIND = frozenset({Harm.GROWTH, Harm.LEAK, Harm.SLOW})
+"""Harm that is still there when what brought it about has ended: each message leaves something of its own, whatever key
+it carries."""
+
 KEY = "key_suffix"
 """Name of the fields that hold keys; what is a wild card there is a byte like any other elsewhere."""
 
@@ -147,6 +151,8 @@ def about(finding: Finding) -> str:
     """Returns the field that a finding is about where nothing else tells where the node failed, as in ``same_field``."""
     if in_file(finding.place) or finding.without or not finding.state or finding.script.valid:
         # What is valid stays as long as it is.
+        return ""
+    if finding.harm in LEFT_BEHIND:
         return ""
     return same_field(finding.script)
 

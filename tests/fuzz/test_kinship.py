@@ -117,6 +117,10 @@ def test_stalls_of_many_wild_keys_are_one_whatever_is_matched_with_them() -> Non
     assert not about(stall(many("D_QUERYABLE", wide), many("REQUEST", own, 2 * MANY)))
     assert not about(stall(many("D_QUERYABLE", wide, MANY - 1), many("REQUEST", own, MANY - 1)))
     assert not about(stall(send("size", FRAME, "sn", b"**" * 20, times=MANY)))
+    # What is left behind is left by the message, whatever key it carries.
+    for harm in (Harm.SLOW, Harm.GROWTH, Harm.LEAK):
+        assert not about(stall(many("INTEREST", wide), harm=harm))
+    assert about(stall(many("INTEREST", wide), harm=Harm.BUSY))
 
 
 def test_of_keys_that_are_matched_one_may_be_short() -> None:

@@ -215,6 +215,13 @@ def test_rounds_do_not_end_by_what_a_process_holds_where_it_is_to_be_seen_whethe
         assert lab.play(script, rounds=5).objection == GROWTH
 
 
+def test_rounds_on_nodes_side_by_side_end_with_their_time(folder: Path) -> None:
+    script = suspect(1, b"x").alone
+    with lab_of(config_in(folder), SickNode(lambda _: None)) as lab:
+        assert [one.rounds for one in lab.play_beside(script, 2, rounds=5, seconds=0.0)] == [1, 1]
+        assert [one.rounds for one in lab.play_beside(script, 2, rounds=5)] == [5, 5]
+
+
 def test_what_a_single_round_leaves_behind_is_counted() -> None:
     scales = Scales(None)
     growing = Growing(0, 6)

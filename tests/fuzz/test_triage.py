@@ -2078,6 +2078,11 @@ def test_what_took_long_to_show_is_given_longer_when_it_is_tried_again(
 ) -> None:
     monkeypatch.setattr(attribution, "ROUNDS", 40)
     play, given = Lab.play, list[float]()
+    play_beside, beside = Lab.play_beside, list[float]()
+
+    def side_by_side(lab: Lab, *script: Any, **options: Any) -> list[Tried]:
+        beside.append(options["seconds"])
+        return play_beside(lab, *script, **options)
 
     def slowly(lab: Lab, script: Script, **options: Any) -> Tried:
         given.append(options.get("seconds", 0.0))
@@ -2086,12 +2091,14 @@ def test_what_took_long_to_show_is_given_longer_when_it_is_tried_again(
         return tried
 
     monkeypatch.setattr(Lab, "play", slowly)
+    monkeypatch.setattr(Lab, "play_beside", side_by_side)
     with triage_of(run, lambda heard: GROWTH if sum(b"grow" in one for one in heard) >= 30 else None) as made:
         finding = made.found(GROWTH, [suspect(6, b"to grow")])
         assert finding.status == CONFIRMED
         assert given[-1] == 20.0
         made.minimise(finding, AMPLE)
         assert 12.5 in given
+        assert beside[0] == 20.0
 
 
 def test_processor_that_does_not_come_to_rest_is_laid_on_one_of_many_cases_in_time(
