@@ -29,7 +29,7 @@ SLOW = Objection("time", Harm.SLOW, "", "an answer takes 20 ms")
 GROWTH = Objection("memory", Harm.GROWTH, "memory", "memory grows")
 BUSY = Objection("cpu", Harm.BUSY, "cpu", "the process takes 98% of a processor")
 LASTING = interest(7, InterestMode.FUTURE)
-LASTING_STEP = frame(LASTING)
+KEPT = bytes(subscriber(3, "kept"))[-4:]
 
 
 def said(number: int, *steps: Step, state: State = State.OPEN) -> Suspect:
@@ -116,7 +116,7 @@ def test_kinds_that_differ_in_the_header_alone_come_last_and_there_are_not_too_m
 
 
 class Filling:
-    """Stands for a lab whose node takes a microsecond longer, and a kilobyte more, for each id that an INTEREST ever had.
+    """Stands for a lab whose node takes a microsecond longer, and a kilobyte more, for each id that a subscriber ever had.
 
     A script is played fifty times a second, whatever it says.
     """
@@ -128,7 +128,7 @@ class Filling:
     def play(self, script: Script, *, rounds: int, seconds: float, **_: object) -> Tried:
         """Plays what is tried, and says what the node keeps of it."""
         self.played.append(script)
-        sent = [step for step in script.steps if str(step.data).endswith(bytes(LASTING)[2:].hex())]
+        sent = [step for step in script.steps if str(step.data).endswith(KEPT.hex())]
         ids = sum(step.times if "count" in step.data.pieces else 1 for step in sent)
         kept = ids * min(rounds, 50 * seconds)
         tried = Tried(script, self.harm if kept > 10_000 else None)
@@ -138,7 +138,7 @@ class Filling:
 
 def laid_on(objection: Objection, lab: Filling) -> tuple[str, int] | None:
     """Returns the message that harm is laid on, and how often it is sent in a round; forty cases may have done it."""
-    kinds = [frame(push("a")), LASTING_STEP, frame(subscriber(3)), frame(query(4, "a"))]
+    kinds = [frame(one) for one in (push("a"), LASTING, subscriber(3, "kept"), query(4, "a"))]
     cases = [said(number, kinds[number % 4]) for number in range(40)]
     attribution = Attribution(cast("Lab", lab), {}, lambda until: time.monotonic() > until)
     found = attribution.culprit(objection, cases, time.monotonic() + 10)
@@ -147,7 +147,7 @@ def laid_on(objection: Objection, lab: Filling) -> tuple[str, int] | None:
 
 @pytest.mark.parametrize("harm", [SLOW, GROWTH])
 def test_harm_is_laid_on_a_message_of_which_a_case_says_too_few(harm: Objection) -> None:
-    assert laid_on(harm, Filling(harm)) == ("INTEREST", OFTEN)
+    assert laid_on(harm, Filling(harm)) == ("D_SUBSCRIBER", OFTEN)
 
 
 def test_message_that_shows_other_harm_is_not_blamed() -> None:

@@ -119,8 +119,8 @@ def test_stalls_of_many_wild_keys_are_one_whatever_is_matched_with_them() -> Non
     assert not about(stall(send("size", FRAME, "sn", b"**" * 20, times=MANY)))
     # What is left behind is left by the message, whatever key it carries.
     for harm in (Harm.SLOW, Harm.GROWTH, Harm.LEAK):
-        assert not about(stall(many("INTEREST", wide), harm=harm))
-    assert about(stall(many("INTEREST", wide), harm=Harm.BUSY))
+        assert not about(stall(many("D_TOKEN", wide), harm=harm))
+    assert about(stall(many("D_TOKEN", wide), harm=Harm.BUSY))
 
 
 def test_of_keys_that_are_matched_one_may_be_short() -> None:
