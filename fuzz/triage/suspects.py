@@ -163,8 +163,8 @@ def each_message_often(suspects: Sequence[Suspect]) -> list[Suspect]:
                 often = replace(step, link="a", data=_with_own_id(step.data, cut), times=times)
                 newest[kind] = _alone(suspect, often, state, inner[-1].name)
     first = {name: (name, header) for name, header in newest}
-    kinds = [*first.values(), *(kind for kind in reversed(newest) if kind not in set(first.values()))]
-    return [newest[kind] for kind in kinds[:MOST_KINDS]]
+    kinds = dict.fromkeys([*first.values(), *reversed(newest)])
+    return [newest[kind] for kind in [*kinds][:MOST_KINDS]]
 
 
 def _with_own_id(data: Template, cut: Anatomy) -> Template:

@@ -36,6 +36,7 @@ from fuzz.findings import (
     FINDING,
     FIRST,
     FLAKY,
+    PATIENCE,
     README,
     SCRIPT,
     TEST,
@@ -1101,6 +1102,23 @@ def test_replay_of_a_run_plays_all_its_findings(
     capsys.readouterr()
     assert run("shrink", str(folder)) == 2
     assert "is a run; name one of its findings, like " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["replay", "shrink"])
+def test_what_showed_slowly_is_played_twice_as_often_and_for_long(
+    found: Finding, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = replace(found, rounds=7, node=command())
+    slow.save()
+    given: list[tuple[int, float]] = []
+
+    def well(_: Lab, script: Script, *, rounds: int, seconds: float, **__: object) -> Tried:
+        given.append((rounds, seconds))
+        return Tried(script)
+
+    monkeypatch.setattr(Lab, "play", well)
+    run(what, str(slow.path))
+    assert set(given) == {(14, PATIENCE)}
 
 
 def test_replay_of_a_run_without_findings_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
