@@ -15,11 +15,12 @@ import contextlib
 import hashlib
 import json
 import os
+import socket
 import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,9 @@ ENUMERATIONS = {
 
 LISTENING = {"tcp": "0A", "udp": "07"}
 """State of a socket that waits for peers, in /proc/net."""
+
+CONNECTED = "01"
+"""State of a connection there."""
 
 SHARED = 1 << 20
 """Bytes of the shared memory that this process hands out."""
@@ -91,6 +95,20 @@ class Node:
         self._entities["transports"] = self._session.info.declare_transport_events_listener(
             listen, history=True
         )
+
+    def links(self) -> None:
+        """Notes from now on, and for those there are, when a link is there and when it has ended."""
+        self._entities["links"] = self._session.info.declare_link_events_listener(
+            lambda event: self._note("links", {"kind": _name(event.kind), "zid": str(event.link.zid)}),
+            history=True,
+        )
+
+    def cut(self, port: int) -> None:
+        """Ends the connections with a port of this process or of the other end, as a network that fails does."""
+        for descriptor, ends in _sockets("tcp", CONNECTED):
+            if port in ends:
+                with socket.socket(fileno=os.dup(descriptor)) as connection:
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def scout(self, what: str, count: int, config: dict[str, Any]) -> None:
         """Scouts without a session until so many hellos arrived."""
@@ -534,17 +552,22 @@ def _reply(reply: Any) -> dict[str, Any]:
 
 def _listening_ports(protocol: str) -> list[int]:
     """Returns the ports on which this process waits for peers; the API does not tell them."""
-    inodes = set()
+    return sorted({ends[0] for _, ends in _sockets(protocol, LISTENING[protocol])})
+
+
+def _sockets(protocol: str, state: str) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yields the sockets of this process in a state: descriptor, own port and that of the other end."""
+    inodes = {}
     for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # the descriptor of this very listing is gone by now
-            inodes.add(str(descriptor.readlink()))
-    ports = set()
+            inodes[str(descriptor.readlink())] = int(descriptor.name)
     for family in ("", "6"):
         for line in Path(f"/proc/self/net/{protocol}{family}").read_text().splitlines()[1:]:
             columns = line.split()
-            if columns[3] == LISTENING[protocol] and f"socket:[{columns[9]}]" in inodes:
-                ports.add(int(columns[1].rpartition(":")[2], 16))
-    return sorted(ports)
+            name = f"socket:[{columns[9]}]"
+            if columns[3] == state and name in inodes:
+                own, other = (int(end.rpartition(":")[2], 16) for end in columns[1:3])
+                yield inodes[name], (own, other)
 
 
 def main() -> int:

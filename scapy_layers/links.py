@@ -14,9 +14,11 @@ Check: TypeAlias = Callable[[bytes], bool]
 HANDSHAKE = 4
 """Messages of INIT and OPEN. A link that turns out to be one of a session later said things taken for another's."""
 
-DIALING_NS = 1_000_000_000
-"""So long behind the handshake of two nodes the other one may still connect as well, as it began to before, for the same
-session."""
+MS = 1_000_000
+"""Nanoseconds."""
+
+SHORTEST_LEASE_MS = 1000
+"""So long a link counts as alive behind what was heard last on it, however short its lease is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6417,7 +6417,6 @@ local FINAL = 0 -- INTEREST: the mode that ends one
 local VERSION = 9
 local NETWORK_IDS = 0x19 -- the first one
 local SHORTEST_LEASE = 1
-local DIALING = 1 -- seconds behind a handshake in which the other node may still connect as well, for the same session
 
 local floor = math.floor
 
@@ -6671,7 +6670,6 @@ local function init()
   end
   local mine = offer(T.m)
   talk.inits[index] = mine
-  talk.began = talk.began or T.b.time
   links.change(T.link, T.place + 1, { ["zid" .. index] = T.m.zid })
   local other = talk.inits[3 - index]
   local ack = mine.ack and mine or other
@@ -6697,6 +6695,12 @@ end
 -- a dissector.
 local function is_alive(session, time)
   return not session.closed and time - session.latest < math.max(session.lease or 0, SHORTEST_LEASE)
+end
+
+-- Is one of its links?
+local function is_link_alive(session, talk, time)
+  local over = session.closed or talk.closed or talk.ended[1] or talk.ended[2]
+  return not over and time - talk.latest < math.max(session.lease or 0, SHORTEST_LEASE)
 end
 
 -- Makes a link, of which `one` sent the first INIT, one of another session, from which its own turned out not to differ.
@@ -6730,25 +6734,29 @@ local function unite()
   end
 end
 
--- Finds the session that a link from the other end has begun meanwhile: two nodes that connect to each other at the same
--- time have one session on both links, although they did not agree on several. Each says on one of them that all begins
--- with the same numbers.
+-- Finds the session that a link from the other end has begun: two nodes that connect to each other have one session on
+-- both links, although they did not agree on several. Each says on one of them that all begins with the same numbers. The
+-- second link may come at any time while the first one is there.
 local function cross()
-  local now, starts = links.latest(T.link), T.talk.starts
+  local now, talk = links.latest(T.link), T.talk
+  local starts, dialer = talk.starts, talk.asked[1] or talk.asked[2]
   local one, other = now.zid1, now.zid2
-  if not one or not other or one == other then
+  if not one or not other or one == other or not dialer then
     return
   end
   local mine, theirs = one .. " " .. tostring(starts[1]), other .. " " .. tostring(starts[2])
   local name = mine < theirs and mine .. " " .. theirs or theirs .. " " .. mine
   local known = openings[name]
-  if known and known.zid0 == other and is_alive(known, T.b.time) and T.talk.began - known.opened <= DIALING then
+  local back = known and known.dialed[dialer == one and other or one]
+  if back and is_link_alive(known, back, T.b.time) then
     known.multilink = true
     merge(known, one)
   else
-    openings[name] = T.session
-    T.session.zid0, T.session.opened = one, T.b.time
+    known = T.session
+    openings[name] = known
+    known.zid0, known.dialed = one, {}
   end
+  known.dialed[dialer] = talk
 end
 
 local function open()
@@ -7371,7 +7379,7 @@ local function hear(b, m)
     end
     T.talk = talk
     now = links.latest(link)
-    now.session.latest = b.time
+    now.session.latest, talk.latest = b.time, b.time
   else
     T.remarks = remarks.by_place[place]
     now = links.at(link, place)

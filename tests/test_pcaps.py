@@ -612,6 +612,17 @@ def test_gossip_brings_those_together_that_did_not_know_each_other() -> None:
     assert any({flow.sender, flow.receiver} == {left, right} for flow in flows("gossip"))
 
 
+def test_links_of_peers_that_connect_to_each_other_go_on_from_the_same_numbers() -> None:
+    left, right = (truth("dialed_back")[name]["session"]["zid"] for name in ("left", "right"))
+    links = [
+        (flow.sender, [one for one in flow.transport() if isinstance(one, Open)])
+        for flow in flows("dialed_back")
+    ]
+    assert sum(not opening.A for _, (opening,) in links) == 3
+    for zid in (left, right):
+        assert len({opening.initial_sn for sender, (opening,) in links if sender == zid}) == 1
+
+
 def test_endings_show_who_says_close() -> None:
     said = {
         name: any(isinstance(message, Close) for message in of_node("endings", name)[0].transport())

@@ -173,6 +173,44 @@ def gossip(stage: Stage) -> None:
 
 
 @scenario()
+def dialed_back(stage: Stage) -> None:
+    """Two peers that are told to connect to each other, one of which looks for the other only every three seconds.
+
+    One session on two links; then the first link is cut, so that what follows goes over the second one, and comes again.
+    """
+    port = stage.port()
+    left = stage.start(
+        "left",
+        "peer",
+        listen__endpoints=["tcp/127.0.0.1:0"],
+        connect__endpoints=[f"tcp/127.0.0.1:{port}"],
+        connect__retry={"period_init_ms": 3000, "period_max_ms": 3000},
+    )
+    right = stage.start(
+        "right",
+        "peer",
+        listen__endpoints=[f"tcp/127.0.0.1:{port}"],
+        connect__endpoints=[stage.locator(left)],
+    )
+    nodes = left, right
+    for node in nodes:
+        node.links()
+        node.subscribe(name="all", key="back/**", allowed_origin="REMOTE")
+        node.publisher(name="data", key=f"back/{node.name}")
+    for node in nodes:
+        node.matching(name="data")
+    for seen, (links, when) in enumerate(((1, "on one link"), (2, "on two"), (4, "on the second one"))):
+        if seen == 2:
+            right.cut(port=left.opened["tcp"][0])
+        for node in nodes:
+            node.gathered(what="links", count=links)
+        for node in nodes:
+            node.publish(name="data", payload=when)
+        for node in nodes:
+            stage.received(node, seen + 1)
+
+
+@scenario()
 def mesh(stage: Stage) -> None:
     """A router, a peer at it, a client at the peer, a client at the router: who tells whom of what.
 

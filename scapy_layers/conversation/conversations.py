@@ -163,6 +163,7 @@ class Conversations:
     def _read(self, talk: Talk, unit: Batch | Datagram) -> Iterator[Heard]:
         """Says what a batch means, message by message."""
         index = int(not unit.way.forward)
+        talk.latest = unit.time
         if talk.link.tcp and talk.is_open_missing(index) and not is_handshake(unit.data):
             talk.settle(index)
         raw, damage = _unpacked(talk, index, unit.data)

@@ -65,7 +65,6 @@ def _init(turn: Turn) -> None:
     elif _too_late(turn):
         return
     talk.inits[turn.way] = message
-    talk.began = turn.heard.time if talk.began is None else talk.began
     turn.session.introduce(turn.side, message)
     other = talk.inits[1 - turn.way]
     ack = message if message.A else other

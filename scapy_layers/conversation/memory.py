@@ -13,7 +13,7 @@ from scapy_layers.conversation.identify import Claim
 from scapy_layers.conversation.session import Session, extension
 from scapy_layers.fragments import Fragments
 from scapy_layers.limits import Limits
-from scapy_layers.links import DIALING_NS, HANDSHAKE
+from scapy_layers.links import HANDSHAKE, MS, SHORTEST_LEASE_MS
 from scapy_layers.scouted import is_group
 from scapy_layers.stream import Endpoint, Link
 from scapy_layers.transport import Init
@@ -28,7 +28,7 @@ class Talk:
         session: What it belongs to.
         claim: How sure it is that it is Zenoh.
         flipped: Side 0 of the session is the second endpoint of the link.
-        began: Time of the first INIT, in ns.
+        latest: Time of the last batch, in ns.
         inits: The INIT on each way.
         starts: The sequence numbers with which OPEN says that each way begins.
         opened: The ways on which OPEN was heard.
@@ -46,7 +46,7 @@ class Talk:
     session: Session
     claim: Claim
     flipped: bool = False
-    began: int | None = None
+    latest: int = 0
     starts: list[int | None] = field(default_factory=lambda: [None, None])
     inits: list[Init | None] = field(default_factory=lambda: [None, None])
     opened: list[bool] = field(default_factory=lambda: [False, False])
@@ -58,6 +58,11 @@ class Talk:
     misses: int = 0
     said: int = 0
     greeting: bool = True
+
+    @property
+    def dialer(self) -> bytes | None:
+        """Returns the ZenohID of the node that asked for the link, when that was heard."""
+        return next((bytes(init.zid) for init in self.inits if init is not None and not init.A), None)
 
     def is_open_missing(self, index: int) -> bool:
         """Tells whether the other end has said OPEN, and nothing was heard of that of this one."""
@@ -149,7 +154,7 @@ class Memory:
             return
         self._leave(talk)
         talk.session = self._new_session(talk.link)
-        talk.inits, talk.starts, talk.began = [None, None], [None, None], None
+        talk.inits, talk.starts = [None, None], [None, None]
         talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
         talk.missed = [False, False]
         talk.flipped = talk.closed = False
@@ -206,10 +211,11 @@ class Memory:
             self._merge(talk, known)
 
     def cross(self, talk: Talk, time: int) -> None:
-        """Finds the session that a link from the other end has begun meanwhile.
+        """Finds the session that a link from the other end has begun.
 
-        Two nodes that connect to each other at the same time have one session on both links, although they did not
-        agree on several: each says on one of them that all begins with the same numbers.
+        Two nodes that connect to each other have one session on both links, although they did not agree on several:
+        each says on one of them that all begins with the same numbers. The second link may come at any time while
+        the first one is there.
 
         Args:
             talk: Its handshake is complete.
@@ -220,18 +226,20 @@ class Memory:
         if None in session.zids or session.zids[0] == session.zids[1]:
             return
         known = self._openings.get(ends)
-        crosses = known is not None and known.zids == session.zids[::-1]
-        if (
-            known is not None
-            and crosses
-            and talk.began is not None
-            and talk.began - known.opened <= DIALING_NS
-        ):
+        if known is not None and self._is_dialed_back(known, talk, time):
             known.multilink = True
             self._merge(talk, known)
         else:
-            session.opened, session.opening = time, ends
+            session.opening = ends
             self._openings[ends] = session
+
+    def _is_dialed_back(self, known: Session, talk: Talk, time: int) -> bool:
+        """Tells whether a session is alive on a link that the node has asked for that answers on a new one."""
+        since = time - max(SHORTEST_LEASE_MS, *(party.lease or 0 for party in known.parties)) * MS
+        others = [self.talks[link.number] for link in known.links]
+        return any(
+            other.dialer != talk.dialer and other.latest > since and not any(other.ended) for other in others
+        )
 
     def _merge(self, talk: Talk, known: Session) -> None:
         """Makes a link one of another session, from which its own turned out not to differ."""

@@ -83,7 +83,6 @@ class Session:
         multilink: More links may join, or have joined.
         disordered: Answers may have been captured in front of what they answer.
         patch: Agreed patch version; from 1 on First and Drop of FRAGMENT count.
-        opened: Time of the packet that completed its first handshake, in ns.
         opening: Who the ends are, and with which numbers they begin.
     """
 
@@ -102,7 +101,6 @@ class Session:
     multilink: bool | None = None
     disordered: bool = False
     patch: int | None = None
-    opened: int = 0
     opening: frozenset[tuple[str | None, int | None]] = frozenset()
 
     def __post_init__(self) -> None:

@@ -187,7 +187,7 @@ class Memory:
     withdrawn: Recent[tuple[int, str, int], None] = field(default_factory=Recent)
     requests: Recent[tuple[int, str, int], RequestNotes] = field(default_factory=Recent)
     cookies: Recent[bytes, CookieNotes] = field(default_factory=Recent)
-    starts: Recent[tuple[str, str], tuple[int, int]] = field(default_factory=Recent)
+    starts: Recent[tuple[str, str], tuple[Session, int]] = field(default_factory=Recent)
     scouts: Recent[int, Layer] = field(default_factory=Recent)
     scouting: Recent[str, tuple[int, int]] = field(default_factory=Recent)
     pushed: Recent[tuple[int, str, bytes], int] = field(default_factory=Recent)

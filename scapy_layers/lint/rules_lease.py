@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from scapy_layers.codes import InterestMode, WhatAmI
 from scapy_layers.conversation import Heard, Session
 from scapy_layers.conversation.session import Party
+from scapy_layers.links import MS
 from scapy_layers.lint.notes import LinkNotes, Memory
 from scapy_layers.lint.rule import ECLIPSE, Break, Rule, declare
 from scapy_layers.stream import Batch, Datagram, End
-
-MS = 1_000_000
 
 SLACK = 150 * MS
 """Nanoseconds that a busy machine may be late, besides an eighth of the lease."""

@@ -70,10 +70,12 @@ def _random(scene: Scene) -> Iterator[Break]:
     if session.fsn is None or session.fsn < _LOW_CHANCE or session.multilink or scene.link.copied:
         return
     ends = heard.source_zid, heard.target_zid
-    number, before = scene.memory.starts.get(ends) or (session.number, None)
-    scene.memory.starts[ends] = session.number, int(said)
-    # The same session: an OPEN in a datagram that was repeated, or captured twice.
-    if before == said and number != session.number and scene.memory.once(session.number, f"random {ends}"):
+    before, start = scene.memory.starts.get(ends) or (session, None)
+    scene.memory.starts[ends] = session, int(said)
+    # The same session: an OPEN in a datagram that was repeated, or captured twice. While the one before has links,
+    # this may be one more of them.
+    again = start == said and before is not session and not before.links
+    if again and scene.memory.once(session.number, f"random {ends}"):
         yield Break(f"{int(said)} as in the session before between the same two", ECLIPSE)
 
 

@@ -28,7 +28,7 @@ from scapy_layers.derive.columns.units import UnitKind
 from scapy_layers.errors import WireError
 from scapy_layers.framing import Framing, closes, is_handshake
 from scapy_layers.lanes import MASKS
-from scapy_layers.links import DIALING_NS, HANDSHAKE, Batch, Datagram, Gap, Link, Unit, Way
+from scapy_layers.links import HANDSHAKE, MS, SHORTEST_LEASE_MS, Batch, Datagram, Gap, Link, Unit, Way
 from scapy_layers.remarks import Lane
 from scapy_layers.scan.events import (
     BEFORE,
@@ -104,7 +104,7 @@ class Session:
     multilink: bool | None = None
     patch: int | None = None
     links: int = 1
-    opened: int = 0
+    lease: int = SHORTEST_LEASE_MS
     opening: frozenset[tuple[str | None, int | None]] = frozenset()
 
     def introduce(self, side: int, message: Plain) -> None:
@@ -123,6 +123,10 @@ class Session:
             for name in ("LowLatency", "Compression", "Shm", "MultiLink")
         )
         self.patch = min(_patch(offer) for offer in offers)
+
+    def open(self, message: Plain) -> None:
+        """Notes the lease of one end; of both the longer one counts."""
+        self.lease = max(self.lease, message.fields["lease"] * (1000 if message.fields["T"] else 1))
 
     def join(self, message: Plain) -> None:
         """Notes what a sender says of itself to its group."""
@@ -167,7 +171,6 @@ class Talk:
         session: What it belongs to.
         sure: Its beginning was seen; else it is believed until batches cannot be read.
         flipped: Side 0 of the session is the second endpoint of the link.
-        began: Time of the first INIT, in ns.
         inits: The INIT on each way.
         opened: The ways on which OPEN was heard.
         starts: The sequence numbers with which it says that each way begins.
@@ -190,7 +193,6 @@ class Talk:
     session: Session
     sure: bool
     flipped: bool = False
-    began: int | None = None
     inits: list[Plain | None] = field(default_factory=lambda: [None, None])
     opened: list[bool] = field(default_factory=lambda: [False, False])
     starts: list[int | None] = field(default_factory=lambda: [None, None])
@@ -589,7 +591,6 @@ class Watch:
             return
         talk.inits[index] = message
         self._tell(Introduced(talk.link.number, index))
-        talk.began = talk.last[1] if talk.began is None else talk.began
         session = talk.session
         session.introduce(index ^ talk.flipped, message)
         other = talk.inits[1 - index]
@@ -611,6 +612,7 @@ class Watch:
         if not message.fields["A"] and talk.opened[1 - index] and not talk.link.tcp:
             talk.link.disordered = talk.link.late = True  # it was answered before
         talk.starts[index] = message.fields["initial_sn"]
+        talk.session.open(message)
         self._tell(Starts(talk.session.number, index ^ talk.flipped, message.fields["initial_sn"]))
         if talk.session.multilink and self._midway:
             self._doubt(talk, index)  # the link may join a session whose beginning was not captured
@@ -633,25 +635,28 @@ class Watch:
             self._merge(talk, known)
 
     def _cross(self, talk: Talk) -> None:
-        """Finds the session that a link from the other end has begun meanwhile, see ``conversation.Memory.cross``."""
+        """Finds the session that a link from the other end has begun, see ``conversation.Memory.cross``."""
         session = talk.session
         if None in session.zids or session.zids[0] == session.zids[1]:
             return
         ends = frozenset(zip(session.zids, talk.starts, strict=True))
         known = self._openings.get(ends)
-        crosses = known is not None and known.zids == session.zids[::-1]
-        if (
-            known is not None
-            and crosses
-            and talk.began is not None
-            and talk.began - known.opened <= DIALING_NS
-        ):
+        if known is not None and self._is_dialed_back(known, talk):
             known.multilink = True
             self._tell(agreed(known))
             self._merge(talk, known)
         else:
-            session.opened, session.opening = talk.last[1], ends
+            session.opening = ends
             self._openings[ends] = session
+
+    def _is_dialed_back(self, known: Session, talk: Talk) -> bool:
+        """Tells whether a session is alive on a link that the node has asked for that answers on a new one."""
+        since = talk.last[1] - known.lease * MS
+        others = [other for other in self.talks.values() if other.session is known]
+        return any(
+            _dialer(other) != _dialer(talk) and other.last[1] > since and not any(other.ended)
+            for other in others
+        )
 
     def _merge(self, talk: Talk, known: Session) -> None:
         talk.flipped = known.zids != talk.session.zids
@@ -690,6 +695,11 @@ def _unpacked(raw: bytes) -> bytes:
         return unpack(raw)
     except WireError:
         return b""
+
+
+def _dialer(talk: Talk) -> bytes | None:
+    """Returns the ZenohID of the node that asked for a link, when that was heard."""
+    return next((init.fields["zid"] for init in talk.inits if init and not init.fields["A"]), None)
 
 
 def _is_repeated(talk: Talk, syn: Plain) -> bool:

@@ -336,8 +336,8 @@ def group(*said: Any, after: int = EASE) -> Story:
 
 
 def twice(cookie: bytes = b"cook", sn: int = 10) -> Story:
-    """The same two nodes connect again."""
-    story = opened()
+    """The same two nodes connect again, when the first connection has ended."""
+    story = opened().end(0).end(1)
     again = opened(
         ack=Init(A=1, zid=ROUTER, whatami=WhatAmI.ROUTER, cookie=cookie),
         open_syn=Open(cookie=cookie, initial_sn=sn),
@@ -404,6 +404,21 @@ def ordinary() -> Iterator[Story]:
         (0, Scout()), (1, Hello(zid=ROUTER, whatami=0, L=1, locators=["tcp/[::1]:7447?rel=1;prio=1-2"]))
     )
     yield opened(on=captured_twice())
+    yield dialed_back()
+
+
+def dialed_back() -> Story:
+    """The other node connects, too."""
+    story = opened()
+    back = opened(
+        Init(zid=ROUTER, whatami=WhatAmI.ROUTER),
+        Init(A=1, zid=CLIENT, cookie=b"another"),
+        Open(cookie=b"another", initial_sn=20),
+        Open(A=1, initial_sn=10),
+    )
+    back.link.number = 1
+    story.units += back.units
+    return story
 
 
 def captured_twice() -> Story:

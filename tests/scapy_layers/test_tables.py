@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from scapy_layers import capture, scan, stream, tables
-from scapy_layers.all import Init, Open, Patch
+from scapy_layers.all import Close, Init, Open, Patch
 from scapy_layers.capture import CaptureError
 from scapy_layers.conversation import Conversations, Unread, is_batch
 from scapy_layers.names import layer_name
@@ -214,10 +214,19 @@ def test_init_on_udp_that_was_captured_again_takes_nothing_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at_once", "crossing", "later"), [(True, True, 0), (False, True, 0), (False, True, 2), (True, False, 0)]
+    ("at_once", "crossing", "later", "closed"),
+    [
+        (True, True, 0, False),
+        (False, True, 0, False),
+        (False, True, 9, False),
+        (False, True, 11, False),
+        (False, True, 0, True),
+        (True, False, 0, False),
+        (False, False, 9, False),
+    ],
 )
-def test_connections_of_nodes_that_connect_to_each_other_at_once_are_several_of_one_session(
-    at_once: bool, crossing: bool, later: int
+def test_connections_of_nodes_that_connect_to_each_other_are_several_of_one_session(
+    at_once: bool, crossing: bool, later: int, closed: bool
 ) -> None:
     a1, b2 = (
         [
@@ -235,13 +244,15 @@ def test_connections_of_nodes_that_connect_to_each_other_at_once_are_several_of_
         datagram(bytes(one), back=back == crossing)
         for one, back in zip(b2 if crossing else a1, (True, False, True, False), strict=True)
     ]
+    if closed:
+        first.append(datagram(bytes(Close(S=0, reason=0))))
     other = (50_001).to_bytes(2, "big")
     second = [one.replace((50_000).to_bytes(2, "big"), other) for one in second]
     both = [one for two in zip(first, second, strict=True) for one in two] if at_once else [*first, *second]
     packets = timed(both)
-    moved = [(time + later * 10**9, link, raw, size) for time, link, raw, size in packets[4:]]
-    rows = of(written([*packets[:4], *moved]))["connections"]
-    united = crossing and not later
+    moved = [(time + later * 10**9, link, raw, size) for time, link, raw, size in packets[len(first) :]]
+    rows = of(written([*packets[: len(first)], *moved]))["connections"]
+    united = crossing and later < 10 and not closed  # the lease is 10 s
     assert [(row["source_zid"], row["target_zid"], row["multilink"]) for row in rows] == [
         ("a1", "b2", united),
         ("b2", "a1", united) if crossing else ("a1", "b2", united),

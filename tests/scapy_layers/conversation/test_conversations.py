@@ -885,9 +885,9 @@ def test_two_sessions_of_the_same_nodes_without_multilink_share_nothing() -> Non
 
 
 @pytest.mark.parametrize(
-    ("later", "sn", "united"), [(0, 20, True), (4, 20, True), (5, 20, False), (0, 21, False)]
+    ("later", "sn", "united"), [(0, 20, True), (9, 20, True), (10, 20, False), (0, 21, False)]
 )
-def test_nodes_that_connect_to_each_other_at_once_have_one_session(later: int, sn: int, united: bool) -> None:
+def test_nodes_that_connect_to_each_other_have_one_session(later: int, sn: int, united: bool) -> None:
     first = Pair()
     second = Pair(
         first.hearing, number=1, first=Endpoint("10.0.0.2", 50_001), second=Endpoint("10.0.0.1", 7447)
@@ -903,6 +903,41 @@ def test_nodes_that_connect_to_each_other_at_once_have_one_session(later: int, s
     assert heard[0].session.links == ([first.link, second.link] if united else [second.link])
     first.end()
     assert second.answer(frame(10 + united))[0].session is heard[0].session
+
+
+def test_link_of_which_one_end_has_gone_is_none_that_another_joins() -> None:
+    first = Pair()
+    first.handshake()
+    first.say(frame(10, alias(1, "a")))
+    assert not list(first.hearing.hear(End(first.link.ways[0], first.packet, 0, False)))
+    second = Pair(
+        first.hearing, number=1, first=Endpoint("10.0.0.2", 50_001), second=Endpoint("10.0.0.1", 7447)
+    )
+    second.handshake(zids=(BOB, ALICE), sn=(20, 10))
+    assert second.answer(frame(10, put(scope=1)))[1].keyexpr is None
+
+
+@pytest.mark.parametrize(
+    ("back", "ended", "united"), [(True, 0, True), (True, None, True), (True, 1, False), (False, None, False)]
+)
+def test_node_that_connects_again_is_in_the_session_while_the_other_one_has_a_link(
+    back: bool, ended: int | None, united: bool
+) -> None:
+    pairs = [Pair()]
+    hearing = pairs[0].hearing
+    if back:
+        ends = Endpoint("10.0.0.2", 50_001), Endpoint("10.0.0.1", 7447)
+        pairs.append(Pair(hearing, number=1, first=ends[0], second=ends[1]))
+    third = Pair(hearing, number=2, first=Endpoint("10.0.0.1", 50_002), second=Endpoint("10.0.0.2", 7447))
+    for pair, zids, sn in zip(pairs, ((ALICE, BOB), (BOB, ALICE)), ((10, 20), (20, 10)), strict=False):
+        pair.handshake(zids=zids, sn=sn)
+    pairs[-1].say(frame(10, alias(1, "a")), back=back)
+    if ended is not None:
+        pairs[ended].end()
+    third.handshake(sn=(10, 20))
+    heard = third.say(frame(11 if united else 10, put(scope=1)))
+    assert heard[1].keyexpr == ("a" if united else None)
+    assert kinds(heard) == ([] if united else [RemarkKind.ALIAS])
 
 
 # Datagrams and groups -----------------------------------------------------------------------------

@@ -782,9 +782,16 @@ def test_links_of_one_session_share_aliases_requests_and_numbers(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("at_once", "crossing", "step"),
-    [(True, True, 1), (False, True, 1), (False, True, 1500), (True, False, 1)],
+    [
+        (True, True, 1),
+        (False, True, 1),
+        (False, True, 2400),
+        (False, True, 2600),
+        (True, False, 1),
+        (False, False, 1),
+    ],
 )
-def test_nodes_that_connect_to_each_other_at_once_have_one_session(
+def test_nodes_that_connect_to_each_other_have_one_session(
     at_once: bool, crossing: bool, step: int, tmp_path: Path
 ) -> None:
     first = Talk()
@@ -806,9 +813,37 @@ def test_nodes_that_connect_to_each_other_at_once_have_one_session(
     # In one session it is the next one.
     second.say(frame(sn if crossing else sn + 1, put("/x", scope=1, own=False)))
     told = tshark(save(tmp_path / "made.pcap", first, step=step), "-2", "-Y", "zenoh")
-    united = crossing and step < 1000
+    united = crossing and 4 * step < 10_000  # the lease
     assert _keys(told) == ["a/x" if united else None]
     assert bool(_experts(told)) is not united
+
+
+@pytest.mark.parametrize("kind", [Talk, Datagrams])
+def test_link_that_one_end_has_closed_is_none_that_another_joins(kind: type[Talk], tmp_path: Path) -> None:
+    first, second = kind(), kind(50_001)
+    first.handshake()
+    first.say(frame(10, alias(1, "a")))
+    first.say(Close(S=0, reason=0))
+    second.handshake(sn=(20, 10), zids=ZIDS[::-1])
+    second.answer(frame(10, put("/x", scope=1)))
+    told = _of(tmp_path, first, second, options=("-2", "-Y", "zenoh"))
+    assert _keys(told) == [None]
+
+
+@pytest.mark.parametrize(("closing", "whole", "united"), [(0, 0, True), (0, 1, False), (1, 0, False)])
+def test_node_that_connects_again_is_in_the_session_while_the_other_one_has_a_link(
+    closing: int, whole: int, united: bool, tmp_path: Path
+) -> None:
+    first = Talk()
+    second, third = Talk(50_001, beside=first), Talk(50_002, beside=first)
+    first.handshake()
+    second.handshake(sn=(20, 10), zids=ZIDS[::-1])
+    first.say(frame(10, alias(1, "a")))
+    (first, second)[closing].say(Close(S=whole, reason=0))
+    third.handshake()
+    third.say(frame(11 if united else 10, put("/x", scope=1)))
+    told = tshark(save(tmp_path / "made.pcap", first), "-2", "-Y", "zenoh")
+    assert _keys(told) == ["a/x" if united else None]
 
 
 @pytest.mark.parametrize("step", [1, 4000])
