@@ -12,7 +12,7 @@ from conformance.deviations import Deviations
 from conformance.errors import HarnessError
 from conformance.nodes import Node
 from conformance.running.options import Settings
-from conformance.tester import Tester, is_refusal
+from conformance.tester import Tester, is_refusal, is_unanswered
 
 PATIENCE = 3
 """How often in a row a node that is not ours may fail to answer before it counts as lost."""
@@ -71,18 +71,18 @@ class Run:
         A node of ours is started again. One that is not ours is given up when it has failed several times.
 
         Args:
-            testers: Those of the test. A node that refuses one more session may have no more than they hold: it is
-                asked again with their links closed.
+            testers: Those of the test. A node that refuses one more session may have no more than they hold, and a peer
+                may wait for what they have to say: it is asked again with their links closed.
         """
         if self.lost or self.settings.config.trust_node:
             return self.lost
         reply = self.settings.config.reply
         found = self.node.problem(reply)
-        if testers and is_refusal(found):
+        if self._may_be_ours(found, testers):
             for tester in testers:
                 tester.close()
             deadline = time.monotonic() + reply
-            while is_refusal(found) and time.monotonic() < deadline:
+            while self._may_be_ours(found, testers) and time.monotonic() < deadline:
                 found = self.node.problem(reply)
         if not found:
             self.unwell = 0
@@ -94,6 +94,11 @@ class Run:
         elif self.unwell >= PATIENCE and not self._comes_back():
             self.lost = f"the node did not come back: {found}"
         return found
+
+    def _may_be_ours(self, found: str, testers: Sequence[Tester]) -> bool:
+        """Tells whether a node may be unwell for no other reason than that sessions of ours are open."""
+        waits = self.node.whatami != "router" and any(tester.takes_part for tester in testers)
+        return bool(testers) and (is_refusal(found) or (waits and is_unanswered(found)))
 
     def _comes_back(self) -> bool:
         """Gives whoever looks after the node some time to start it again; tells whether it is well."""

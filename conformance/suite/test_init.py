@@ -270,6 +270,8 @@ def test_resolution_codes_mean_8_16_32_and_64_bit(tester: Tester, code: Resoluti
     if not ack.S and code > Resolution.BITS_32:
         raise NotApplicable("its InitAck has no resolution byte: what was proposed, or the default (R-05)?")
     agreed = tester.session(fsn=code).session.agreed.fsn
+    if agreed < min(code, Resolution.BITS_32):
+        raise NotApplicable(f"it agrees on {8 << agreed} bits at most")
     largest = largest_number(tester, agreed)
     both = pair(tester, fsn=code, initial_sn=largest - 1)
     count_up_to(both.pub, largest)

@@ -116,8 +116,8 @@ class Bundle:
 
 
 @req("ZN-INIT-037", "ZN-OPEN-021")
-def test_multilink_is_answered_when_it_is_on(tester: Tester, tester_of: TesterOf) -> None:
-    _, ack = Bundle(tester).offer()
+def test_multilink_is_answered_when_it_is_on(tester_of: TesterOf) -> None:
+    _, ack = Bundle(tester_of(transport__unicast__max_links=1)).offer()
     check(not multilink(ack), "nothing when it is off", listed(multilink(ack)))
     bundle = Bundle(tester_of(transport__unicast__max_links=2))
     _, ack = bundle.offer()

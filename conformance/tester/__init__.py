@@ -6,7 +6,7 @@ do as plain data, ``play`` does it, ``journal`` writes it down.
 """
 
 from conformance.tester.bending import Bend, Bent
-from conformance.tester.canary import is_refusal, trouble, why_not_well
+from conformance.tester.canary import is_refusal, is_unanswered, trouble, why_not_well
 from conformance.tester.counting import largest_number
 from conformance.tester.ends import End
 from conformance.tester.group import GroupEnd
@@ -35,6 +35,7 @@ __all__ = [
     "TesterPolicy",
     "fresh_zid",
     "is_refusal",
+    "is_unanswered",
     "largest_number",
     "play",
     "trouble",

@@ -28,6 +28,11 @@ def is_refusal(trouble: str) -> bool:
     return before is not None
 
 
+def is_unanswered(trouble: str) -> bool:
+    """Tells whether a fresh session was opened, and what it asked was not answered."""
+    return re.match(rf"{UNSERVED}expected (?:RESPONSE_FINAL|D_FINAL)\b.*, seen nothing", trouble) is not None
+
+
 def trouble(tester: Tester) -> str:
     """The same with a tester that was made for it, and is closed behind it.
 

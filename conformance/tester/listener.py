@@ -88,6 +88,7 @@ class ListenerEnd:
         with self._tester.doing(step):
             config = SessionConfig(zid=ours, whatami=whatami, lease=lease, offer=Offer(**offer), users=users)
             policy = TesterPolicy(initial_sn, cookie)
+            self._tester.takes_part |= whatami != WhatAmI.CLIENT
             end = SessionEnd(
                 self._tester, caller.link, TesterSession(config, rng=self._tester.rng, policy=policy)
             )

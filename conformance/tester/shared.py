@@ -61,6 +61,7 @@ class Shared:
         journal: Writes down what is done, while somebody wants to know.
         fencing: How this node can be asked whether it is done.
         user: What sessions show that are not told otherwise; None for nothing.
+        takes_part: We were there as peer or router, whom nodes ask what they are asked.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Shared:
     def _fresh(self) -> None:
         self.history = History()
         self.links = Links(self.history, self._tls)
+        self.takes_part = False
         self._names = iter(string.ascii_lowercase)
         self._count = 0
         self._taken: set[str] = set()

@@ -109,6 +109,7 @@ class Tester(Shared):
                 offer=Offer(**offer),
                 credentials=Credentials(user=user[0], password=user[1]) if user else self.user,
             )
+            self.takes_part |= whatami != WhatAmI.CLIENT
             session = TesterSession(
                 config, rng=self.rng, policy=TesterPolicy(initial_sn, as_written=self.as_written)
             )
@@ -234,6 +235,7 @@ class Tester(Shared):
                 lease=lease,
                 offer=Offer(**{"batch_size": JOIN_BATCH_SIZE, **offer}),
             )
+            self.takes_part |= whatami != WhatAmI.CLIENT
             end = GroupEnd(self, _locator(locator), name, Group(config, rng=self.rng, policy=TesterPolicy()))
             if join:
                 end.join()

@@ -12,8 +12,8 @@ from conformance.errors import LinkFailed, Unmet
 from conformance.expect import MOST_REPEATED
 from conformance.nodes.pypi import PypiNode
 from conformance.session.sequence import mask
-from conformance.tester import SessionEnd, Tester, why_not_well
-from scapy_layers.codes import CloseReason, Resolution
+from conformance.tester import SessionEnd, Tester, is_unanswered, why_not_well
+from scapy_layers.codes import CloseReason, Resolution, WhatAmI
 from scapy_layers.data import Put, Query
 from scapy_layers.extensions import QoS, QoSOffer
 from scapy_layers.message import Message
@@ -177,6 +177,16 @@ def test_well_node_has_no_problem_and_a_dead_one_has(node: PypiNode, tmp_path: P
     assert "Connection refused" in why_not_well(locator)
     with pytest.raises(LinkFailed):
         Tester(locator, random.Random(1)).link()
+
+
+def test_peer_waits_for_what_another_peer_has_to_say(node: PypiNode) -> None:
+    with node.variant(mode="peer") as peer:
+        tester = peer.tester(0.5)
+        tester.session().fence()
+        tester.session(whatami=WhatAmI.PEER)
+        assert is_unanswered(peer.problem(0.3))
+        tester.close()
+        assert peer.problem(1.0) == ""
 
 
 def test_close_of_ours_is_sent_once(tester: Tester) -> None:

@@ -30,6 +30,7 @@ def ends(tester: Tester) -> tuple[GroupEnd, GroupEnd]:
     where = locator_of(free_group())
     one, two = tester.group(where), tester.group(where, join=False)
     two.join()
+    assert tester.takes_part
     return one, two
 
 

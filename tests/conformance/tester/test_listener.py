@@ -129,6 +129,25 @@ def listener(tester: Tester) -> ListenerEnd:
     return tester.listen()
 
 
+@pytest.mark.parametrize(
+    ("caller", "called", "asked"),
+    [
+        (WhatAmI.CLIENT, WhatAmI.CLIENT, False),
+        (WhatAmI.PEER, WhatAmI.CLIENT, True),
+        (WhatAmI.CLIENT, WhatAmI.ROUTER, True),
+    ],
+)
+def test_nodes_ask_whoever_is_no_client(
+    tester: Tester, caller: WhatAmI, called: WhatAmI, asked: bool
+) -> None:
+    listener = tester.listen()
+    ours = tester.starting(locator=listener.locator, whatami=caller)
+    ours.begin()
+    listener.accept(whatami=called).serve()
+    ours.finish()
+    assert tester.takes_part is asked
+
+
 def test_real_client_opens_a_session_and_declares(listener: ListenerEnd) -> None:
     pytest.importorskip("zenoh")
     with real_client({"connect/endpoints": [str(listener.locator)]}, "t/**") as process:
