@@ -412,8 +412,8 @@ def dialed_back() -> Story:
     story = opened()
     back = opened(
         Init(zid=ROUTER, whatami=WhatAmI.ROUTER),
-        Init(A=1, zid=CLIENT, cookie=b"another"),
-        Open(cookie=b"another", initial_sn=20),
+        Init(A=1, zid=CLIENT, cookie=b"back"),
+        Open(cookie=b"back", initial_sn=20),
         Open(A=1, initial_sn=10),
     )
     back.link.number = 1
