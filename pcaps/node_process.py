@@ -103,10 +103,10 @@ class Node:
             history=True,
         )
 
-    def cut(self, port: int) -> None:
-        """Ends the connections with a port of this process or of the other end, as a network that fails does."""
+    def cut(self, ports: list[int]) -> None:
+        """Ends the connections with ports of this process or of the other end, as a network that fails does."""
         for descriptor, ends in _sockets("tcp", CONNECTED):
-            if port in ends:
+            if not {*ends}.isdisjoint(ports):
                 with socket.socket(fileno=os.dup(descriptor)) as connection:
                     connection.shutdown(socket.SHUT_RDWR)
 

@@ -5775,6 +5775,12 @@ function lanes.is_first(numbers, lane, sn)
   return numbers.first_epoch == numbers.epoch and sn ~= nil and sn == (numbers.first and numbers.first[lane] or numbers.default)
 end
 
+-- Did a lane have a number already, or leave it behind?
+function lanes.was_there(numbers, lane, sn)
+  local at = numbers.positions[lane]
+  return at ~= nil and not at.missing[sn] and not follows(sn, at.last, numbers.mask)
+end
+
 function lanes.name(lane)
   local priority = (lane - lane % 2) / 2
   return tostring(Z.enums.Priority[priority] or priority) .. (lane % 2 == 1 and " reliable" or " best effort")
@@ -6703,11 +6709,19 @@ local function is_link_alive(session, talk, time)
   return not over and time - talk.latest < math.max(session.lease or 0, SHORTEST_LEASE)
 end
 
--- Makes a link, of which `one` sent the first INIT, one of another session, from which its own turned out not to differ.
-local function merge(known, one)
-  known.links = known.links + 1
-  T.session.into, T.session.turned = known, known.zid0 ~= one
-  links.change(T.link, T.place + 1, { session = known, flipped = known.zid0 ~= one })
+-- Moves a link, of which `one` sent the first INIT, from its own session to another one.
+local function move(own, session, one, from)
+  local flipped = session.zid0 ~= one
+  session.links = session.links + 1
+  links.change(T.link, from, { own = own, session = session, flipped = flipped })
+  own.into, own.turned = own ~= session and session or nil, flipped
+  return flipped
+end
+
+-- Makes a link one of another session, known by a name, from which its own turned out not to differ.
+local function merge(known, one, names, name)
+  T.talk.joined = { own = T.session, one = one, names = names, name = name }
+  move(T.session, known, one, T.place + 1)
   if T.talk.said > 4 then
     -- Some messages were taken for those of another session.
     doubt(known.parties[0])
@@ -6730,8 +6744,12 @@ local function unite()
     return
   end
   if known ~= T.session then
-    merge(known, one)
+    merge(known, one, pairs_of, name)
   end
+end
+
+local function dialer(talk)
+  return talk.asked[1] or talk.asked[2]
 end
 
 -- Finds the session that a link from the other end has begun: two nodes that connect to each other have one session on
@@ -6739,24 +6757,24 @@ end
 -- second link may come at any time while the first one is there.
 local function cross()
   local now, talk = links.latest(T.link), T.talk
-  local starts, dialer = talk.starts, talk.asked[1] or talk.asked[2]
+  local starts, by = talk.starts, dialer(talk)
   local one, other = now.zid1, now.zid2
-  if not one or not other or one == other or not dialer then
+  if not one or not other or one == other or not by then
     return
   end
   local mine, theirs = one .. " " .. tostring(starts[1]), other .. " " .. tostring(starts[2])
   local name = mine < theirs and mine .. " " .. theirs or theirs .. " " .. mine
   local known = openings[name]
-  local back = known and known.dialed[dialer == one and other or one]
+  local back = known and known.dialed[by == one and other or one]
   if back and is_link_alive(known, back, T.b.time) then
     known.multilink = true
-    merge(known, one)
+    merge(known, one, openings, name)
   else
     known = T.session
     openings[name] = known
     known.zid0, known.dialed = one, {}
   end
-  known.dialed[dialer] = talk
+  known.dialed[by] = talk
 end
 
 local function open()
@@ -6843,6 +6861,38 @@ end
 
 -- Lanes ----------------------------------------------------------------------------------------------
 
+-- Who says the message, in which session.
+local function turn(session, flipped)
+  local side = T.way.index - 1
+  if flipped then
+    side = 1 - side
+  end
+  T.session, T.side = session, side
+  T.speaker, T.listener = session.parties[side], session.parties[1 - side]
+end
+
+-- Takes a link back from the session that it was merged into: a number with which all began comes again on it. What was
+-- before had ended, which is not shown to a dissector, and the nodes have begun a new session, perhaps with more links.
+local function part(lane)
+  local talk, known = T.talk, T.session
+  local joined = talk.joined
+  if not known.follower then
+    if T.m.sn ~= talk.starts[T.way.index] then
+      talk.joined = nil
+      return
+    end
+    if not lanes.was_there(T.speaker.numbers, lane, T.m.sn) then
+      return
+    end
+    known.follower, joined.own.links, joined.own.zid0 = joined.own, 0, joined.one
+    joined.own.dialed = { [dialer(talk) or joined.one] = talk }
+    joined.names[joined.name] = joined.own
+  end
+  talk.joined = nil
+  local follower = known.follower
+  turn(follower, move(joined.own, follower, joined.one, T.place))
+end
+
 local function lane_of(party, number)
   local lane = party.lanes[number]
   if not lane then
@@ -6854,11 +6904,15 @@ end
 
 -- Judges the sequence number of a FRAME or FRAGMENT; returns its lane unless receivers drop it.
 local function number(fragment, begins, ends)
-  local m, session = T.m, T.session
+  local m = T.m
   local priority = m.ext and m.ext.qos and m.ext.qos.priority or DATA
   m.reliable, m.priority_number = m.R == 1, priority
   local name = priority * 2 + (m.R == 1 and 1 or 0)
   if T.first then
+    if T.talk.joined then
+      part(name)
+    end
+    local session = T.session
     if priority ~= DATA then
       if session.qos == false then
         note("lane", "lane " .. tostring(Z.enums.Priority[priority] or priority) .. " in a session without QoS")
@@ -6884,9 +6938,10 @@ local function frame()
 end
 
 local function fragment()
-  local m, session, speaker = T.m, T.session, T.speaker
+  local m = T.m
   local first, drop = m.ext ~= nil and m.ext.first ~= nil, m.ext ~= nil and m.ext.drop ~= nil
   local lane = number(true, first, drop or m.M ~= 1)
+  local session, speaker = T.session, T.speaker
   m.lane_of_fragments, m.whole = lane, nil
   if lane and T.first then
     local opens = T.talk.inits[T.way.index] ~= nil
@@ -7389,12 +7444,8 @@ local function hear(b, m)
   if not session then
     return -- it was forgotten
   end
-  local side = way.index - 1
-  if now.flipped then
-    side = 1 - side
-  end
-  T.now, T.session, T.side = now, session, side
-  T.speaker, T.listener = session.parties[side], session.parties[1 - side]
+  T.now = now
+  turn(session, now.flipped)
   check_place()
   resolve()
   local effect = EFFECTS[m.name]
@@ -9363,9 +9414,8 @@ local function sessions()
     if not now.session then
       return -- it was forgotten
     end
-    local session, turned = united(now.session)
-    local side = (turned == (now.flipped or false)) == (b.way.index == 1) and 0 or 1
-    local row = row_of(rows, session)
+    -- What is another link of that session may still turn out to be none.
+    local side, row = b.way.index - 1, row_of(rows, now.own or now.session)
     if not row then
       return
     end

@@ -623,6 +623,20 @@ def test_links_of_peers_that_connect_to_each_other_go_on_from_the_same_numbers()
         assert len({opening.initial_sn for sender, (opening,) in links if sender == zid}) == 1
 
 
+def test_session_that_begins_again_has_as_many_links_and_the_same_numbers() -> None:
+    left = truth("connected_again")["left"]
+    assert [event["kind"] for event in left["links"]] == ["PUT"] * 2 + ["DELETE"] * 2 + ["PUT"] * 2
+    links = [
+        [one for one in flow.transport() if isinstance(one, (Open, Frame))]
+        for flow in flows("connected_again")
+        if flow.sender == left["session"]["zid"]
+    ]
+    assert len(links) == 4
+    assert len({opening.initial_sn for opening, *_ in links}) == 1
+    for begun in (links[:2], links[2:]):
+        assert {frame.sn for _, *frames in begun for frame in frames} & {links[0][0].initial_sn}
+
+
 def test_endings_show_who_says_close() -> None:
     said = {
         name: any(isinstance(message, Close) for message in of_node("endings", name)[0].transport())

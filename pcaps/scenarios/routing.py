@@ -201,7 +201,7 @@ def dialed_back(stage: Stage) -> None:
         node.matching(name="data")
     for seen, (links, when) in enumerate(((1, "on one link"), (2, "on two"), (4, "on the second one"))):
         if seen == 2:
-            right.cut(port=left.opened["tcp"][0])
+            right.cut(ports=left.opened["tcp"])
         for node in nodes:
             node.gathered(what="links", count=links)
         for node in nodes:

@@ -98,7 +98,7 @@ def _open(turn: Turn) -> None:
     talk.starts[turn.way] = int(turn.heard.message.initial_sn)
     talk.switch()
     if all(talk.opened) and session.multilink:
-        turn.memory.unite(talk)
+        turn.memory.unite(talk, turn.heard.time)
     elif all(talk.opened) and all(talk.inits):
         turn.memory.cross(talk, turn.heard.time)
 

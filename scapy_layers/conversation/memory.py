@@ -201,13 +201,20 @@ class Memory:
         self.midway.discard(talk.link.number)
         self._leave(talk)
 
-    def unite(self, talk: Talk) -> None:
-        """Finds the session that another link of the same two nodes has begun."""
+    def unite(self, talk: Talk, time: int) -> None:
+        """Finds the session that another link of the same two nodes has begun, and keeps alive.
+
+        Args:
+            talk: Its handshake is complete.
+            time: In ns, of the packet that completed it.
+        """
         ends = frozenset(talk.session.zids)
         if len(ends) < 2 or None in ends:
             return
-        known = self._pairs.setdefault(ends, talk.session)
-        if known is not talk.session:
+        known = self._pairs.get(ends)
+        if known is None or not self._alive(known, time):
+            self._pairs[ends] = talk.session
+        elif known is not talk.session:
             self._merge(talk, known)
 
     def cross(self, talk: Talk, time: int) -> None:
@@ -226,20 +233,18 @@ class Memory:
         if None in session.zids or session.zids[0] == session.zids[1]:
             return
         known = self._openings.get(ends)
-        if known is not None and self._is_dialed_back(known, talk, time):
+        if known is not None and any(link.dialer != talk.dialer for link in self._alive(known, time)):
             known.multilink = True
             self._merge(talk, known)
         else:
             session.opening = ends
             self._openings[ends] = session
 
-    def _is_dialed_back(self, known: Session, talk: Talk, time: int) -> bool:
-        """Tells whether a session is alive on a link that the node has asked for that answers on a new one."""
-        since = time - max(SHORTEST_LEASE_MS, *(party.lease or 0 for party in known.parties)) * MS
-        others = [self.talks[link.number] for link in known.links]
-        return any(
-            other.dialer != talk.dialer and other.latest > since and not any(other.ended) for other in others
-        )
+    def _alive(self, session: Session, time: int) -> list[Talk]:
+        """Returns those links of a session that no end has left, and on which something came within the lease."""
+        since = time - max(SHORTEST_LEASE_MS, *(party.lease or 0 for party in session.parties)) * MS
+        talks = [self.talks[link.number] for link in session.links]
+        return [talk for talk in talks if talk.latest > since and not any(talk.ended)]
 
     def _merge(self, talk: Talk, known: Session) -> None:
         """Makes a link one of another session, from which its own turned out not to differ."""

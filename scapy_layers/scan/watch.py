@@ -626,12 +626,14 @@ class Watch:
             self._cross(talk)
 
     def _unite(self, talk: Talk) -> None:
-        """Finds the session that another link of the same two nodes has begun."""
+        """Finds the session of the same two nodes that another link keeps alive, see ``conversation.Memory.unite``."""
         ends = frozenset(talk.session.zids)
         if len(ends) < 2 or None in ends:
             return
-        known = self._pairs.setdefault(ends, talk.session)
-        if known is not talk.session:
+        known = self._pairs.get(ends)
+        if known is None or not self._alive(known, talk):
+            self._pairs[ends] = talk.session
+        elif known is not talk.session:
             self._merge(talk, known)
 
     def _cross(self, talk: Talk) -> None:
@@ -641,7 +643,7 @@ class Watch:
             return
         ends = frozenset(zip(session.zids, talk.starts, strict=True))
         known = self._openings.get(ends)
-        if known is not None and self._is_dialed_back(known, talk):
+        if known is not None and any(_dialer(link) != _dialer(talk) for link in self._alive(known, talk)):
             known.multilink = True
             self._tell(agreed(known))
             self._merge(talk, known)
@@ -649,14 +651,11 @@ class Watch:
             session.opening = ends
             self._openings[ends] = session
 
-    def _is_dialed_back(self, known: Session, talk: Talk) -> bool:
-        """Tells whether a session is alive on a link that the node has asked for that answers on a new one."""
-        since = talk.last[1] - known.lease * MS
-        others = [other for other in self.talks.values() if other.session is known]
-        return any(
-            _dialer(other) != _dialer(talk) and other.last[1] > since and not any(other.ended)
-            for other in others
-        )
+    def _alive(self, session: Session, new: Talk) -> list[Talk]:
+        """Returns those links of a session that no end has left, and that were heard when a new one was opened."""
+        since = new.last[1] - session.lease * MS
+        talks = [talk for talk in self.talks.values() if talk.session is session]
+        return [talk for talk in talks if talk.last[1] > since and not any(talk.ended)]
 
     def _merge(self, talk: Talk, known: Session) -> None:
         talk.flipped = known.zids != talk.session.zids

@@ -20,15 +20,17 @@ from pathlib import Path
 from fuzz.readers.compare import BY_DESIGN, Difference, differences
 from fuzz.readers.together import Order, Read, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
+from pcaps.recording import CaptureError as NotPlayed
+from pcaps.recording import own_network
 from scapy_layers.capture import CaptureError
 from scapy_layers.tshark import is_there
-from tests.agreement import damage, sequences
+from tests.agreement import damage, plays, sequences
 from tests.agreement.generate import units
 
 PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
 
-OURS_FIRST = [part for proto in ("tcp", "udp") for part in ("-o", f"{proto}.try_heuristic_first:TRUE")]
-"""The port that a system gave to a client may be another protocol's, which Wireshark would ask first."""
+MOST_TOLD = 5
+"""Lines about what is said against the nodes of a capture."""
 
 EACH = 5_000
 """Units that one process of tshark gets."""
@@ -58,6 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--sequences", type=int, metavar="N", help="compare N captures of messages in an order that is drawn"
     )
     parser.add_argument(
+        "--plays",
+        type=int,
+        metavar="N",
+        help="compare N captures of real nodes of all releases that do what is drawn, and print what is said against them",
+    )
+    parser.add_argument(
         "--any-order",
         action="store_true",
         help="sequences need not begin as sessions do; tshark, which believes its ports, is not asked",
@@ -84,13 +92,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("tshark is not there: only the others are compared", file=sys.stderr)
     read: Iterable[Read]
     carrier = {"low_latency": arguments.low_latency, "compression": arguments.compression}
-    if arguments.sequences:
+    if arguments.plays:
+        own_network()
+        read = _plays(arguments.plays, arguments.seed)
+    elif arguments.sequences:
         read = _sequences(arguments.sequences, arguments.seed, orderly=not arguments.any_order)
     elif arguments.damage:
         read = _damaged(arguments.captures or PCAPS, arguments.damage, arguments.seed)
     elif arguments.captures:
         # They may begin late, or lack segments.
-        options = [*OURS_FIRST, *(part for one in arguments.options for part in ("-o", one))]
+        options = [*plays.OURS_FIRST, *(part for one in arguments.options for part in ("-o", one))]
         read = (_captured(path, options) for path in arguments.captures)
     elif arguments.unit:
         read = [read_units([arguments.unit], **carrier)]
@@ -98,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         read = (read_units(some, **carrier) for some in _shares(units(arguments.examples, arguments.seed)))
     try:
         return _report(read, only_first=not arguments.all)
-    except (CaptureError, OSError) as error:
+    except (CaptureError, NotPlayed, OSError) as error:
         parser.error(str(error))
 
 
@@ -116,19 +127,41 @@ def _damaged(paths: Sequence[Path], count: int, seed: int) -> Iterator[Read]:
         yield _kept(made.name, made.data, partial(read_capture, options=made.options, order=made.order))
 
 
+def _plays(count: int, seed: int) -> Iterator[Read]:
+    """Yields readings of what real nodes do; prints what is said against them, and keeps such a capture."""
+    releases = plays.releases()
+    for number in range(seed, seed + count):
+        name = f"play-{number}.pcapng"
+        try:
+            data = plays.play(number, releases)
+        except NotPlayed as error:
+            print(f"{name}: broke off: ...{str(error)[-200:]}", flush=True)
+            continue
+        reader = partial(read_capture, options=plays.OURS_FIRST, order=Order.LATER)
+        yield _kept(name, data, reader, plays.accusations)
+
+
 def _sequences(count: int, seed: int, *, orderly: bool) -> Iterator[Read]:
     """Yields readings of sequences."""
     for name, data in sequences.captures(count, seed, orderly=orderly):
         yield _kept(name, data, partial(read_capture, tshark=orderly))
 
 
-def _kept(name: str, data: bytes, reader: Callable[[Path], Read]) -> Read:
-    """Returns the reading of a capture; one that is read differently stays in a folder, which is named."""
+def _kept(
+    name: str,
+    data: bytes,
+    reader: Callable[[Path], Read],
+    accusations: Callable[[Path], Iterable[str]] = lambda _path: (),
+) -> Read:
+    """Returns the reading of a capture; one that is read differently, or accused, stays in a folder, which is named."""
     folder = Path(tempfile.mkdtemp(prefix="agreement-"))
     path = folder / name
     path.write_bytes(data)
     read = reader(path)
-    if next(differences(read.units, read.readings), None) is None:
+    accused = list(accusations(path))
+    for one in accused[:MOST_TOLD]:
+        print(f"{name}: {one}", flush=True)
+    if not accused and next(differences(read.units, read.readings), None) is None:
         shutil.rmtree(folder)
     else:
         print(f"kept: {path}")

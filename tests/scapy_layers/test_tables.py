@@ -13,13 +13,22 @@ import pyarrow as pa
 import pytest
 
 from scapy_layers import capture, scan, stream, tables
-from scapy_layers.all import Close, Init, Open, Patch
+from scapy_layers.all import (
+    Close,
+    Init,
+    MultiLinkInitAck,
+    MultiLinkInitSyn,
+    Open,
+    Patch,
+)
 from scapy_layers.capture import CaptureError
 from scapy_layers.conversation import Conversations, Unread, is_batch
+from scapy_layers.message import Message
 from scapy_layers.names import layer_name
 from scapy_layers.tables import SCHEMAS, read
 from tests.agreement import damage
 from tests.benchmarks._common import prefixed, put
+from tests.scapy_layers.conversation import pair
 from tests.scapy_layers.packets import ethernet, ipv4, udp
 from tests.scapy_layers.scan.heard import batch_stream, said, timed, written
 
@@ -33,9 +42,9 @@ BODIES = {"put", "del", "query", "reply", "err"}
 PUTS = [put(sn, b"x" * (sn % 9)) for sn in range(200)]
 
 
-def datagram(data: bytes, *, back: bool = False) -> bytes:
-    """Between two nodes; back: an answer."""
-    ports = {"sport": 7447, "dport": 50_000} if back else {"sport": 50_000, "dport": 7447}
+def datagram(data: bytes, *, back: bool = False, port: int = 50_000) -> bytes:
+    """Between two nodes, one of them on port 7447; back: from there."""
+    ports = {"sport": 7447, "dport": port} if back else {"sport": port, "dport": 7447}
     raw = ethernet(ipv4(udp(data, **ports), protocol=17))
     return raw[:26] + raw[30:34] + raw[26:30] + raw[34:] if back else raw
 
@@ -241,13 +250,11 @@ def test_connections_of_nodes_that_connect_to_each_other_are_several_of_one_sess
         datagram(bytes(one), back=back) for one, back in zip(a1, (False, True, False, True), strict=True)
     ]
     second = [
-        datagram(bytes(one), back=back == crossing)
+        datagram(bytes(one), back=back == crossing, port=50_001)
         for one, back in zip(b2 if crossing else a1, (True, False, True, False), strict=True)
     ]
     if closed:
         first.append(datagram(bytes(Close(S=0, reason=0))))
-    other = (50_001).to_bytes(2, "big")
-    second = [one.replace((50_000).to_bytes(2, "big"), other) for one in second]
     both = [one for two in zip(first, second, strict=True) for one in two] if at_once else [*first, *second]
     packets = timed(both)
     moved = [(time + later * 10**9, link, raw, size) for time, link, raw, size in packets[len(first) :]]
@@ -257,6 +264,34 @@ def test_connections_of_nodes_that_connect_to_each_other_are_several_of_one_sess
         ("a1", "b2", united),
         ("b2", "a1", united) if crossing else ("a1", "b2", united),
     ]
+
+
+@pytest.mark.parametrize(
+    ("later", "closed", "united"), [(0, False, True), (9, False, True), (11, False, False), (0, True, False)]
+)
+def test_link_belongs_to_a_session_of_several_while_that_lives(
+    later: int, closed: bool, united: bool
+) -> None:
+    proof = {"n": b"\x01" * 64, "e": b"\x03"}
+    opening: list[tuple[bool, Message]] = [
+        (False, Init(zid=b"\xa1", extensions=[MultiLinkInitSyn(**proof)])),
+        (True, Init(A=1, zid=b"\xb2", cookie=b"cookie", extensions=[MultiLinkInitAck(**proof)])),
+        (False, Open(lease=10_000, initial_sn=10, cookie=b"cookie")),
+        (True, Open(A=1, lease=10_000, initial_sn=20)),
+    ]
+    whole = bytes(pair.put("a", b"value"))
+    pieces = [(False, pair.fragment(10, whole[:4])), (False, pair.fragment(11, whole[4:], more=False))]
+    closes = [(True, Close(S=0, reason=0))] * closed
+    first, second = (
+        [datagram(bytes(one), back=back, port=port) for back, one in said]
+        for port, said in (
+            (50_000, [*opening, *pieces[: 1 if united else 2], *closes]),
+            (50_001, [*opening, *pieces[united:]]),
+        )
+    )
+    packets = timed([*first, *second])
+    moved = [(time + later * 10**9, link, raw, size) for time, link, raw, size in packets[len(first) :]]
+    assert len(of(written([*packets[: len(first)], *moved]))["put"]) == (1 if united else 2)
 
 
 def test_what_is_no_capture_is_an_exception() -> None:

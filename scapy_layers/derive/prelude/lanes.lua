@@ -71,6 +71,12 @@ function lanes.is_first(numbers, lane, sn)
   return numbers.first_epoch == numbers.epoch and sn ~= nil and sn == (numbers.first and numbers.first[lane] or numbers.default)
 end
 
+-- Did a lane have a number already, or leave it behind?
+function lanes.was_there(numbers, lane, sn)
+  local at = numbers.positions[lane]
+  return at ~= nil and not at.missing[sn] and not follows(sn, at.last, numbers.mask)
+end
+
 function lanes.name(lane)
   local priority = (lane - lane % 2) / 2
   return tostring(Z.enums.Priority[priority] or priority) .. (lane % 2 == 1 and " reliable" or " best effort")

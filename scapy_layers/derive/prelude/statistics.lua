@@ -291,9 +291,8 @@ local function sessions()
     if not now.session then
       return -- it was forgotten
     end
-    local session, turned = united(now.session)
-    local side = (turned == (now.flipped or false)) == (b.way.index == 1) and 0 or 1
-    local row = row_of(rows, session)
+    -- What is another link of that session may still turn out to be none.
+    local side, row = b.way.index - 1, row_of(rows, now.own or now.session)
     if not row then
       return
     end

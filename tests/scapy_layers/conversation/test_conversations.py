@@ -776,7 +776,7 @@ def two_links(*, swapped: bool = False) -> tuple[Pair, Pair]:
     first = Pair()
     assert not kinds(multi(first, (ALICE, BOB), (10, 20)))
     second = Pair(first.hearing, number=1, first=Endpoint("10.0.0.1", 50_001))
-    second.packet = 100
+    second.packet = 8
     ends = ((BOB, ALICE), (20, 10)) if swapped else ((ALICE, BOB), (10, 20))
     assert not kinds(multi(second, *ends))
     return first, second
@@ -873,6 +873,28 @@ def test_session_lives_as_long_as_one_of_its_links() -> None:
     third = Pair(first.hearing, number=2)
     multi(third, (ALICE, BOB), (10, 20))
     assert third.say(frame(10, put(scope=1)))[1].keyexpr is None
+
+
+@pytest.mark.parametrize("begun", [8, 14, 15])
+@pytest.mark.parametrize("gone", [None, False, True])
+def test_link_begins_a_session_where_the_one_before_has_no_link_that_lives(
+    gone: bool | None, begun: int
+) -> None:
+    first, second = Pair(), Pair(number=1, first=Endpoint("10.0.0.1", 50_001))
+    second.hearing = first.hearing
+    multi(first, (ALICE, BOB), (10, 20))
+    first.say(frame(10, alias(1, "a")))
+    if gone is not None:
+        assert not list(first.hearing.hear(End(first.link.ways[gone], first.packet, 0, False)))
+    second.packet = begun - 4
+    multi(second, (ALICE, BOB), (10, 20))
+    united = gone is None and begun < 15  # the lease
+    heard = second.say(frame(11 if united else 10, put(scope=1)))
+    assert heard[1].keyexpr == ("a" if united else None)
+    third = Pair(first.hearing, number=2, first=Endpoint("10.0.0.1", 50_002))
+    third.packet = second.packet
+    multi(third, (ALICE, BOB), (10, 20))
+    assert not kinds(third.say(frame(12 if united else 11)))
 
 
 def test_two_sessions_of_the_same_nodes_without_multilink_share_nothing() -> None:

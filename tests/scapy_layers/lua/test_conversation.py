@@ -757,10 +757,11 @@ def test_connection_between_the_same_ports_begins_anew(tmp_path: Path) -> None:
         assert _experts(told) == []
 
 
-def _multilink(talk: Talk) -> None:
+def _multilink(talk: Talk, fsn: int = 2) -> None:
     proof = {"n": b"\1" * 64, "e": b"\3"}
-    talk.say(Init(S=1, whatami=1, zid=ZIDS[0], extensions=[MultiLinkInitSyn(**proof)]))
-    talk.answer(Init(S=1, A=1, whatami=1, zid=ZIDS[1], cookie=COOKIE, extensions=[MultiLinkInitAck(**proof)]))
+    offer = {"S": 1, "whatami": 1, "fsn": fsn}
+    talk.say(Init(zid=ZIDS[0], extensions=[MultiLinkInitSyn(**proof)], **offer))
+    talk.answer(Init(A=1, zid=ZIDS[1], cookie=COOKIE, extensions=[MultiLinkInitAck(**proof)], **offer))
     talk.say(Open(T=1, lease=10, initial_sn=10, cookie=COOKIE))
     talk.answer(Open(A=1, T=1, lease=10, initial_sn=20))
 
@@ -856,6 +857,77 @@ def test_session_of_several_links_that_ended_leaves_nothing_to_the_next(step: in
             talk.say(Close(S=0, reason=0))
     told = tshark(save(tmp_path / "made.pcap", first, second, step=step), "-2", "-Y", "zenoh")
     assert _keys(told) == ["a", "b"]
+    assert _experts(told) == []
+
+
+def test_first_number_may_come_late_on_another_link(tmp_path: Path) -> None:
+    first = Talk()
+    second = Talk(50_001, beside=first)
+    for talk in (first, second):
+        _multilink(talk)
+    first.say(frame(11, alias(1, "a")))
+    second.say(frame(10, put("/x", scope=1)))
+    second.say(frame(12, put("/y", scope=1)))
+    told = _of(tmp_path, first, options=("-2", "-Y", "zenoh"))
+    assert _keys(told) == ["a/x", "a/y"]
+    assert _experts(told) == []
+
+
+def test_number_that_comes_again_later_begins_no_session(tmp_path: Path) -> None:
+    first = Talk()
+    second = Talk(50_001, beside=first)
+    for talk in (first, second):
+        _multilink(talk)
+    first.say(frame(10, alias(1, "a")))
+    second.say(frame(11, put("/x", scope=1)))
+    second.say(frame(10, put("/y", scope=1)))
+    told = _of(tmp_path, first, options=("-2", "-Y", "zenoh"))
+    assert _keys(told) == ["a/x", "a/y"]
+    assert [text for _, text in _experts(told)] == ["sequence number 10 behind 11 on data reliable"]
+
+
+def test_number_that_follows_begins_no_session(tmp_path: Path) -> None:
+    first = Talk()
+    second = Talk(50_001, beside=first)
+    for talk in (first, second):
+        _multilink(talk, fsn=0)
+    first.say(frame(10, alias(1, "a")))
+    for sn in (*range(11, 128), *range(10)):
+        first.say(frame(sn))
+    second.say(frame(10, put("/x", scope=1)))
+    told = _of(tmp_path, first, options=("-2", "-Y", "zenoh"))
+    assert _keys(told) == ["a/x"]
+    assert _experts(told) == []
+
+
+@pytest.mark.parametrize("answered", [False, True])
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("dialed", [False, True])
+def test_session_whose_numbers_begin_again_is_another_one(
+    dialed: bool, early: bool, answered: bool, tmp_path: Path
+) -> None:
+    first = Talk()
+    second, third = Talk(50_001, beside=first), Talk(50_002, beside=first)
+    shake = Talk.handshake if dialed else _multilink
+    shake(first)
+    first.say(frame(10, alias(1, "a"), put(scope=1)))
+    first.answer(frame(20), frame(21))
+    # The end of the first connection was not captured.
+    if dialed:
+        second.handshake(sn=(20, 10), zids=ZIDS[::-1])
+    else:
+        _multilink(second)
+    if early:
+        shake(third)
+    numbers = [(False, frame(10, alias(1, "b"), put("/x", scope=1))), (True, frame(20))]
+    for back, message in reversed(numbers) if answered else numbers:
+        second.say(message, back=back != dialed)
+    if not early:
+        shake(third)
+    third.say(frame(11, put("/y", scope=1)))
+    third.answer(frame(21, put("/z", scope=1, own=False)))
+    told = tshark(save(tmp_path / "made.pcap", first), "-2", "-Y", "zenoh")
+    assert _keys(told) == ["a", "b/x", "b/y", "b/z"]
     assert _experts(told) == []
 
 

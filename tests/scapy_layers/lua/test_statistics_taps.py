@@ -225,7 +225,8 @@ def test_two_sessions_of_the_same_ends_are_two_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*CAPTURES, "multilink", "direct_websocket", "datagrams", "joins", "older_1_0_4"]
+    "name",
+    [*CAPTURES, "multilink", "connected_again", "direct_websocket", "datagrams", "joins", "older_1_0_4"],
 )
 def test_sessions_are_those_of_our_statistics(name: str) -> None:
     _, *rows, _ = rows_of(PCAPS / f"{name}.pcapng", "sessions")
