@@ -29,7 +29,7 @@ from conformance.observe import Seen
 from conformance.tester import SessionEnd
 from fuzz import standalone
 from fuzz.__main__ import main
-from fuzz.cases import reach, send
+from fuzz.cases import Cause, reach, send
 from fuzz.commands.findings import LONGEST, _words, add_replay, add_show, add_shrink, line_of
 from fuzz.findings import (
     CAPTURE,
@@ -117,6 +117,26 @@ def test_a_finding_is_a_folder_that_says_all_of_it(found: Finding) -> None:
     assert "3 of 3 fresh nodes" in page
     assert "{size}626164" in page
     assert "zenoh-fuzz replay ." in page
+
+
+@pytest.mark.parametrize(
+    ("fields", "place", "shown"),
+    [
+        ("ab", "", "Cases with different mutations fell into this bucket: a, b. "),
+        ("abcdefghi", "", "fell into this bucket: a, b, c, d, e, f, g, h and 1 more. "),
+        ("a", "", ""),
+        ("ab", "net/face.rs:12", ""),
+    ],
+)
+def test_the_page_has_the_notes_and_says_that_one_finding_may_be_several_faults(
+    found: Finding, fields: str, place: str, shown: str
+) -> None:
+    finding = replace(found, place=place, causes={Cause("source", field, "lie") for field in fields})
+    finding.notes.append("The machine was busy.")
+    page = readme_of(finding)
+    assert "\nThe machine was busy.\n" in page
+    assert shown in page
+    assert ("fell into this bucket" in page) is bool(shown)
 
 
 def test_what_was_never_seen_again_names_no_file_that_is_not_there(tmp_path: Path) -> None:

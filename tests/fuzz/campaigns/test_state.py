@@ -3,7 +3,7 @@
 import random
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -323,3 +323,17 @@ def test_cookies_of_noise_differ_and_come_on_links_of_their_own() -> None:
         assert [step.do for step in case.steps] == [Do.REACH, Do.SEND, Do.AWAIT] * NOISES
         said = [step.data for step in case.steps if step.do is Do.SEND]
         assert len(set(said)) == NOISES
+
+
+@pytest.mark.parametrize(("story", "said"), [("INIT", init), ("OPEN", opening)])
+def test_half_of_a_message_waits_behind_a_length_that_says_more(
+    story: str, said: Callable[[str], Step]
+) -> None:
+    (case,) = (case for case in cases(100) if case.mutation == f"many links behind half an {story}")
+    halves = [step for step in case.steps if step.note.startswith("half of ")]
+    assert len(halves) > 2
+    for step in halves:
+        sent, whole = step.data.fill(VALUES), said(step.link).data.fill(VALUES)
+        assert sent[:2] == (127).to_bytes(2, "little")
+        assert whole[2:].startswith(sent[2:])
+        assert 0 < len(sent) < len(whole)

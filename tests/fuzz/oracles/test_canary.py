@@ -660,6 +660,20 @@ def test_publications_that_are_large_arrive(spoil: str, wrong: Wrong) -> None:
         assert all(patient.examine(When.ODD, names=["canary"]) for _ in LARGE)
 
 
+@pytest.mark.parametrize("owned", [True, False])
+def test_after_trouble_only_a_node_that_nobody_starts_anew_gets_a_fresh_canary(owned: bool) -> None:
+    node = RouterNode()
+    node.owned = owned
+    with node, patient_of(node) as patient:
+        before = patient.canary
+        assert before is not None
+        router_of(patient).say(1, ResponseFinal(request_id=FENCE_ID))
+        assert objection(patient).place == Wrong.UNASKED
+        assert (patient.canary is before) is owned
+        assert patient.canary is not None
+        assert {pipe.ended for pipe in (before.publisher, before.subscriber)} == {"" if owned else "closed"}
+
+
 def test_what_one_process_carried_is_not_tried_on_the_next() -> None:
     with roomy() as node, patient_of(node) as patient:
         patient.close_canary()
