@@ -6720,7 +6720,7 @@ end
 
 -- Makes a link one of another session, known by a name, from which its own turned out not to differ.
 local function merge(known, one, names, name)
-  T.talk.joined = { own = T.session, one = one, names = names, name = name }
+  T.talk.joined = { {}, {}, own = T.session, one = one, names = names, name = name }
   move(T.session, known, one, T.place + 1)
   if T.talk.said > 4 then
     -- Some messages were taken for those of another session.
@@ -6871,26 +6871,48 @@ local function turn(session, flipped)
   T.speaker, T.listener = session.parties[side], session.parties[1 - side]
 end
 
+-- Returns what there is of two sides, turned round if it has to be.
+local function sides(both, turned)
+  return turned and { [0] = both[1], [1] = both[0] } or both
+end
+
+-- Makes a link's own session the one that follows another. With the same number each lane begins; where it was the first
+-- one of others meanwhile, what was said was taken for the other session's.
+local function succeed(known, joined)
+  local own = joined.own
+  known.follower, own.links, own.zid0 = own, 0, joined.one
+  own.dialed = { [dialer(T.talk) or joined.one] = T.talk }
+  joined.names[joined.name] = own
+  if joined.some then
+    local turned = known.zid0 ~= joined.one
+    own.aliases, own.room = sides(known.aliases, turned), sides(known.room, turned)
+    doubt(own.parties[0])
+    doubt(own.parties[1])
+  end
+end
+
 -- Takes a link back from the session that it was merged into: a number with which all began comes again on it. What was
 -- before had ended, which is not shown to a dissector, and the nodes have begun a new session, perhaps with more links.
 local function part(lane)
   local talk, known = T.talk, T.session
-  local joined = talk.joined
+  local joined, heard = talk.joined, talk.joined[T.way.index]
   if not known.follower then
+    if heard[lane] then
+      return
+    end
+    heard[lane] = true
     if T.m.sn ~= talk.starts[T.way.index] then
       talk.joined = nil
       return
     end
     if not lanes.was_there(T.speaker.numbers, lane, T.m.sn) then
+      joined.some = true
       return
     end
-    known.follower, joined.own.links, joined.own.zid0 = joined.own, 0, joined.one
-    joined.own.dialed = { [dialer(talk) or joined.one] = talk }
-    joined.names[joined.name] = joined.own
+    succeed(known, joined)
   end
   talk.joined = nil
-  local follower = known.follower
-  turn(follower, move(joined.own, follower, joined.one, T.place))
+  turn(known.follower, move(joined.own, known.follower, joined.one, T.place))
 end
 
 local function lane_of(party, number)

@@ -1,7 +1,7 @@
 """Real nodes of all releases in roles, configurations and company that are drawn: ``python -m tests.agreement --plays 50``.
 
 What no test thought of happens here: nodes that connect to each other, links that are cut and come again, nodes that stop
-for a while or die, sessions with other resolutions, batches and leases on each side. Ports, sequence numbers and times
+for a while, die or come back with the same ZenohID, sessions with other resolutions, batches and leases on each side. Ports, sequence numbers and times
 differ from run to run, and so does what happens at once.
 """
 
@@ -80,6 +80,8 @@ class Play:
         self._promised: list[str] = []
         self._group = f"udp/{GROUP}:{stage.port()}#iface=lo" if dice.random() < 0.3 else ""
         self._stopped: set[Node] = set()
+        self._gone: list[Node] = []
+        self._how_begun: dict[Node, tuple[str, str, dict[str, Any]]] = {}
         self._entities: dict[Node, list[tuple[str, str]]] = {}
         self._count = 0
 
@@ -113,6 +115,7 @@ class Play:
             self._stop: 1,
             self._go_on: 1,
             self._leave: 1,
+            self._come_back: 2,
         }
 
     # Nodes ------------------------------------------------------------------------------------------
@@ -135,16 +138,23 @@ class Play:
         if others:
             config |= {"connect/endpoints": others, "connect/retry": RETRY, "connect/exit_on_failure": False}
             config["connect/timeout_ms"] = {"router": 0, "peer": 0, "client": 5000}
+        self._open(name, role, version, config)
+
+    def _open(self, name: str, role: str, version: str, config: dict[str, Any]) -> None:
         try:
             node = self._stage.start(name, role, version, **config)
         except CaptureError:
             return  # not all that is drawn fits together, or is known to an older release
+        if role != "client":
+            place, *more = config["listen/endpoints"]
+            kind = place.partition("/")[0]
+            for port in node.opened["udp" if kind == "udp" else "tcp"][:1]:
+                place = f"{kind}/127.0.0.1:{port}"
+                self._doors += [place] if place not in self._doors else []
+            config = {**config, "listen/endpoints": [place, *more]}
         self._nodes.append(node)
         self._entities[node] = []
-        if role != "client":
-            kind = config["listen/endpoints"][0].partition("/")[0]
-            ports = node.opened["udp" if kind == "udp" else "tcp"]
-            self._doors += [f"{kind}/127.0.0.1:{port}" for port in ports[:1]]
+        self._how_begun[node] = (role, version, config)
 
     def _listens(self, role: str) -> list[str]:
         kind = self._dice.choice(("tcp", "tcp", "tcp", "udp", "ws"))
@@ -235,6 +245,13 @@ class Play:
             self._stage.close(node)
         else:
             self._stage.kill(node, self._dice.choice((signal.SIGKILL, signal.SIGTERM)))
+        self._gone.append(node)
+
+    def _come_back(self, _node: Node) -> None:
+        if self._gone:
+            node = self._gone.pop()
+            node.end()
+            self._open(node.name, *self._how_begun[node])
 
 
 def releases() -> dict[str, str]:

@@ -24,6 +24,7 @@ from scapy_layers.conversation import Exchange, Heard, listen
 from scapy_layers.conversation.heard import Unread
 from scapy_layers.data import Put, Query, Reply
 from scapy_layers.declarations import (
+    DeclareFinal,
     DeclareSubscriber,
     DeclareToken,
     UndeclareKeyExpr,
@@ -41,7 +42,7 @@ from scapy_layers.extensions import (
     WireExpr,
 )
 from scapy_layers.lint import Severity, findings
-from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
+from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
 from scapy_layers.stream import units_of
 from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
 from tests.agreement import damage
@@ -873,17 +874,48 @@ def test_first_number_may_come_late_on_another_link(tmp_path: Path) -> None:
     assert _experts(told) == []
 
 
-def test_number_that_comes_again_later_begins_no_session(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dialed", [False, True])
+def test_session_may_turn_out_late_to_be_another_one(dialed: bool, tmp_path: Path) -> None:
+    first = Talk()
+    second = Talk(50_001, beside=first)
+    shake = Talk.handshake if dialed else _multilink
+    shake(first)
+    first.say(frame(10, alias(1, "a"), put(scope=1)))
+    if dialed:
+        second.handshake(sn=(20, 10), zids=ZIDS[::-1])
+    else:
+        _multilink(second)
+    # In a lane that nothing was heard of before.
+    second.say(
+        frame(10, alias(2, "b"), Interest(interest_id=7, mode=1, subscribers=1, key_suffix="c"), lane=1),
+        back=dialed,
+    )
+    second.say(frame(11, lane=1), back=dialed)
+    second.say(frame(10, put("/x", scope=2)), back=dialed)
+    second.say(frame(12, put("/y", scope=2), lane=1), back=dialed)
+    second.say(
+        frame(20, Declare(I=1, interest_id=7, body=DeclareFinal()), put("/z", scope=2, own=False)),
+        back=not dialed,
+    )
+    told = _of(tmp_path, first, options=("-2", "-Y", "zenoh"))
+    assert _keys(told) == ["a", "b/x", "b/y", "b/z"]
+    assert [kind for _, kind in _experts(told)] == ["lane"] * 3  # they have not agreed on any
+    assert sum(len(one.numbers("interest_in")) for one in told) == 1
+
+
+@pytest.mark.parametrize("reliable", [False, True])
+def test_number_that_comes_again_later_begins_no_session(reliable: bool, tmp_path: Path) -> None:
     first = Talk()
     second = Talk(50_001, beside=first)
     for talk in (first, second):
         _multilink(talk)
     first.say(frame(10, alias(1, "a")))
+    first.say(frame(10, reliable=False))
     second.say(frame(11, put("/x", scope=1)))
-    second.say(frame(10, put("/y", scope=1)))
+    second.say(frame(10, put("/y", scope=1), reliable=reliable))
     told = _of(tmp_path, first, options=("-2", "-Y", "zenoh"))
     assert _keys(told) == ["a/x", "a/y"]
-    assert [text for _, text in _experts(told)] == ["sequence number 10 behind 11 on data reliable"]
+    assert [kind for _, kind in _experts(told)] == ["old" if reliable else "duplicate"]
 
 
 def test_number_that_follows_begins_no_session(tmp_path: Path) -> None:
