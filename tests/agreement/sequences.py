@@ -280,6 +280,8 @@ class _Group(_Talk):
         extensions = [JoinLanes(lanes=lanes)] if self.dice.random() < 0.3 else []
         ends = ((True, _ZIDS[0]), (False, _ACCEPTOR))
         said = [(forward, bytes(Join(zid=zid, extensions=extensions))) for forward, zid in ends]
+        if self.orderly:
+            return said * 2  # of one alone, what cannot be read behind it makes readers doubt that it is Zenoh
         return said if whole else said[:1]
 
     def say(self, said: Said) -> None:
