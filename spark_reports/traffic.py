@@ -82,7 +82,7 @@ def links(connections: DataFrame) -> DataFrame:
     """Returns which connections belong together, from the table ``connections``.
 
     Columns: ``capture connection session flipped room grouped``. A session has one connection or, where both
-    nodes agreed on several links, or connected to each other at the same time, all connections between these two
+    nodes agreed on several links, or connected to each other, all connections between these two
     that overlap; its number is that of the first one. ``flipped``: the first end of the session is the second one of
     this connection. ``room`` is what shares request ids: the session or, when ``grouped``, all senders of a
     multicast group.

@@ -281,7 +281,9 @@ class _Group(_Talk):
         ends = ((True, _ZIDS[0]), (False, _ACCEPTOR))
         said = [(forward, bytes(Join(zid=zid, extensions=extensions))) for forward, zid in ends]
         if self.orderly:
-            return said * 2  # of one alone, what cannot be read behind it makes readers doubt that it is Zenoh
+            return (
+                said * 2
+            )  # of one alone, what cannot be read behind it makes readers doubt that it is Zenoh
         return said if whole else said[:1]
 
     def say(self, said: Said) -> None:
