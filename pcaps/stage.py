@@ -229,6 +229,24 @@ class Stage:
         """Starts a client of a router, by TCP."""
         return self.start(name, "client", connect__endpoints=[self.locator(router)], **config)
 
+    def linked_twice(self, key: str) -> tuple[Node, Node, Node]:
+        """Starts a router, a client that subscribes to a key, and a peer with two links to the router."""
+        router = self.router(
+            listen__endpoints=["tcp/127.0.0.1:0", "tcp/127.0.0.1:0"], transport__unicast__max_links=2
+        )
+        bob = self.client("bob", router)
+        bob.subscribe(name="all", key=key)
+        bob.fence()
+        left = self.start(
+            "left",
+            "peer",
+            # Not on all addresses, which is the default: they would be in its LINKSTATE.
+            listen__endpoints=["tcp/127.0.0.1:0"],
+            connect__endpoints=[f"tcp/127.0.0.1:{port}" for port in router.opened["tcp"]],
+            transport__unicast__max_links=2,
+        )
+        return router, bob, left
+
     def locator(self, node: Node, protocol: str = "tcp", host: str = "127.0.0.1") -> str:
         """Returns where a node listens; its first port."""
         transport = "udp" if protocol in {"udp", "quic"} else "tcp"

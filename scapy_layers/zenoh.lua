@@ -6876,8 +6876,8 @@ local function sides(both, turned)
   return turned and { [0] = both[1], [1] = both[0] } or both
 end
 
--- Makes a link's own session the one that follows another. With the same number each lane begins; where it was the first
--- one of others meanwhile, what was said was taken for the other session's.
+-- Makes a link's own session the one that follows another. Each lane begins with the same number: with some that came on
+-- lanes of which nothing had been heard, what was said was taken for the other session's.
 local function succeed(known, joined)
   local own = joined.own
   known.follower, own.links, own.zid0 = own, 0, joined.one

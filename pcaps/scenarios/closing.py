@@ -34,25 +34,12 @@ def endings(stage: Stage) -> None:
 @scenario()
 def connected_again(stage: Stage) -> None:
     """A session of two links that are both cut, and the one that its nodes begin as soon as they can, with as many."""
-    router = stage.router(
-        listen__endpoints=["tcp/127.0.0.1:0", "tcp/127.0.0.1:0"], transport__unicast__max_links=2
-    )
-    bob = stage.client("bob", router)
-    bob.subscribe(name="all", key="again/**")
-    bob.fence()
-    ports = router.opened["tcp"]
-    left = stage.start(
-        "left",
-        "peer",
-        listen__endpoints=["tcp/127.0.0.1:0"],
-        connect__endpoints=[f"tcp/127.0.0.1:{port}" for port in ports],
-        transport__unicast__max_links=2,
-    )
+    router, bob, left = stage.linked_twice("again/**")
     left.links()
     left.publisher(name="data", key="again/data")
     for seen, when in enumerate(("first", "again")):
         if seen:
-            left.cut(ports=ports)
+            left.cut(ports=router.opened["tcp"])
         left.gathered(what="links", count=2 + 4 * seen)
         left.matching(name="data")
         for text in tell_apart(4, when):

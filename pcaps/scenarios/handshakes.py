@@ -104,21 +104,7 @@ def authentication(stage: Stage) -> None:
 @scenario()
 def multilink(stage: Stage) -> None:
     """Two links of one session (INIT and OPEN extension 0x4), with a public key of each node."""
-    router = stage.router(
-        listen__endpoints=["tcp/127.0.0.1:0", "tcp/127.0.0.1:0"], transport__unicast__max_links=2
-    )
-    bob = stage.client("bob", router)
-    bob.subscribe(name="all", key="links/**")
-    bob.fence()
-    locators = [f"tcp/127.0.0.1:{port}" for port in router.opened["tcp"]]
-    left = stage.start(
-        "left",
-        "peer",
-        # Not on all addresses, which is the default: they would be in its LINKSTATE.
-        listen__endpoints=["tcp/127.0.0.1:0"],
-        connect__endpoints=locators,
-        transport__unicast__max_links=2,
-    )
+    _, bob, left = stage.linked_twice("links/**")
     left.publisher(name="data", key="links/data")
     left.matching(name="data")
     for text in tell_apart(4):

@@ -32,12 +32,8 @@ _NO_TEXT = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 """What XML cannot say."""
 
 
-def experts(path: Path, *options: str, where: str = "zenoh && _ws.expert") -> list[Said]:
-    """Returns what tshark says of a capture."""
-    if path.stem in DECODE_AS:
-        options = (*options, "-d", DECODE_AS[path.stem])
-    if where:
-        options = (*options, "-Y", where)
+def pdml(path: Path, *options: str) -> ET.Element:
+    """Returns the packets of a capture, and what our dissector makes of them, as tshark writes them."""
     command = [
         "tshark",
         "-n",
@@ -53,12 +49,26 @@ def experts(path: Path, *options: str, where: str = "zenoh && _ws.expert") -> li
     ]
     done = subprocess.run(command, capture_output=True, check=True, timeout=600)
     assert b"Lua" not in done.stderr, done.stderr.decode()
-    return list(_said(ET.fromstring(_NO_TEXT.sub(b"?", done.stdout))))
+    return ET.fromstring(_NO_TEXT.sub(b"?", done.stdout))
+
+
+def number_of(packet: ET.Element) -> int:
+    """Returns where a packet stands in its capture."""
+    return int(packet.find("proto[@name='geninfo']/field[@name='num']").attrib["show"])  # type: ignore[union-attr]
+
+
+def experts(path: Path, *options: str, where: str = "zenoh && _ws.expert") -> list[Said]:
+    """Returns what tshark says of a capture."""
+    if path.stem in DECODE_AS:
+        options = (*options, "-d", DECODE_AS[path.stem])
+    if where:
+        options = (*options, "-Y", where)
+    return list(_said(pdml(path, *options)))
 
 
 def _said(packets: Iterable[ET.Element]) -> Iterator[Said]:
     for packet in packets:
-        number = int(packet.find("proto[@name='geninfo']/field[@name='num']").attrib["show"])  # type: ignore[union-attr]
+        number = number_of(packet)
         for one in packet.iter("field"):
             if one.get("name") != "_ws.expert":
                 continue

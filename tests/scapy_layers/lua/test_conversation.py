@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
-import subprocess
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,7 +28,6 @@ from scapy_layers.declarations import (
     UndeclareSubscriber,
     UndeclareToken,
 )
-from scapy_layers.derive.lua import OUTPUT
 from scapy_layers.extensions import (
     Compression,
     First,
@@ -46,6 +42,7 @@ from scapy_layers.network import Declare, Interest, Push, Request, Response, Res
 from scapy_layers.stream import units_of
 from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
 from tests.agreement import damage
+from tests.scapy_layers.lua.experts import number_of, pdml
 from tests.scapy_layers.lua.made import (
     COOKIE,
     ZIDS,
@@ -62,7 +59,6 @@ from tests.scapy_layers.scan.heard import packets, written
 
 PCAPS = Path(__file__).parents[3] / "pcaps"
 CAPTURES = sorted(path.stem for path in PCAPS.glob("*.pcapng"))
-LUA = Path(os.environ.get("ZENOH_LUA", OUTPUT))
 MESSAGES = {
     f"zenoh.{names.layer_name(described)}"
     for (kind, _), described in catalogue.shapes().items()
@@ -123,30 +119,12 @@ class Told:
 
 # tshark -------------------------------------------------------------------------------------------
 
-_NO_TEXT = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
-"""What XML cannot say."""
-
 
 def tshark(path: Path, *options: str) -> list[Told]:
     """Returns what tshark says of the messages of a capture."""
-    command = [
-        "tshark",
-        "-X",
-        f"lua_script:{LUA}",
-        "-r",
-        str(path),
-        "-T",
-        "pdml",
-        "-J",
-        "zenoh",
-        "-n",
-        *options,
-    ]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=600)
-    assert b"Lua" not in done.stderr, done.stderr.decode()
     found: list[Told] = []
-    for packet in ET.fromstring(_NO_TEXT.sub(b"?", done.stdout)):
-        number = int(packet.find("proto[@name='geninfo']/field[@name='num']").attrib["show"])  # type: ignore[union-attr]
+    for packet in pdml(path, *options):
+        number = number_of(packet)
         for proto in packet.findall("proto"):
             if proto.get("name", "").startswith("zenoh"):
                 found += _messages(proto, number, {})
@@ -767,11 +745,16 @@ def _multilink(talk: Talk, fsn: int = 2) -> None:
     talk.answer(Open(A=1, T=1, lease=10, initial_sn=20))
 
 
-def test_links_of_one_session_share_aliases_requests_and_numbers(tmp_path: Path) -> None:
+def _two_links(fsn: int = 2) -> tuple[Talk, Talk]:
     first = Talk()
     second = Talk(50_001, beside=first)
     for talk in (first, second):
-        _multilink(talk)
+        _multilink(talk, fsn)
+    return first, second
+
+
+def test_links_of_one_session_share_aliases_requests_and_numbers(tmp_path: Path) -> None:
+    first, second = _two_links()
     first.say(frame(10, alias(1, "a")))
     second.say(frame(12, put("/x", scope=1)))
     first.say(frame(11, put("/y", scope=1), Request(request_id=1, N=1, key_suffix="q", body=Query())))
@@ -862,10 +845,7 @@ def test_session_of_several_links_that_ended_leaves_nothing_to_the_next(step: in
 
 
 def test_first_number_may_come_late_on_another_link(tmp_path: Path) -> None:
-    first = Talk()
-    second = Talk(50_001, beside=first)
-    for talk in (first, second):
-        _multilink(talk)
+    first, second = _two_links()
     first.say(frame(11, alias(1, "a")))
     second.say(frame(10, put("/x", scope=1)))
     second.say(frame(12, put("/y", scope=1)))
@@ -905,10 +885,7 @@ def test_session_may_turn_out_late_to_be_another_one(dialed: bool, tmp_path: Pat
 
 @pytest.mark.parametrize("reliable", [False, True])
 def test_number_that_comes_again_later_begins_no_session(reliable: bool, tmp_path: Path) -> None:
-    first = Talk()
-    second = Talk(50_001, beside=first)
-    for talk in (first, second):
-        _multilink(talk)
+    first, second = _two_links()
     first.say(frame(10, alias(1, "a")))
     first.say(frame(10, reliable=False))
     second.say(frame(11, put("/x", scope=1)))
@@ -919,10 +896,7 @@ def test_number_that_comes_again_later_begins_no_session(reliable: bool, tmp_pat
 
 
 def test_number_that_follows_begins_no_session(tmp_path: Path) -> None:
-    first = Talk()
-    second = Talk(50_001, beside=first)
-    for talk in (first, second):
-        _multilink(talk, fsn=0)
+    first, second = _two_links(fsn=0)
     first.say(frame(10, alias(1, "a")))
     for sn in (*range(11, 128), *range(10)):
         first.say(frame(sn))
